@@ -1,0 +1,51 @@
+"""The `lookrep` command: picks a subcommand, and turns a UserError into one line and exit status 2."""
+
+import difflib
+import importlib
+import sys
+from collections.abc import Sequence
+
+import lookrep
+from lookrep.errors import UserError
+
+COMMANDS = {
+    "exact": "solve a finite Markov problem exactly, draw it, audit the theory",
+}
+
+
+def _usage() -> str:
+    lines = [
+        f"lookrep {lookrep.__version__}: target networks learned in function space (Lookahead-Replicate)",
+        "",
+        "usage: lookrep COMMAND [options]      (lookrep COMMAND --help says more)",
+        "",
+    ]
+    width = max(map(len, COMMANDS))
+    return "\n".join(lines + [f"  {name:<{width}}  {text}" for name, text in COMMANDS.items()])
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    if not words or words[0] in ("-h", "--help"):
+        print(_usage())
+        return 0 if words else 2
+    if words[0] == "--version":
+        print(lookrep.__version__)
+        return 0
+    try:
+        if words[0] not in COMMANDS:
+            near = difflib.get_close_matches(words[0], COMMANDS, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(COMMANDS)}"
+            raise UserError(f"unknown command '{words[0]}': {hint}")
+        command = importlib.import_module(f"lookrep.commands.{words[0]}")
+        status: int = command.main(words[1:])
+        return status
+    except UserError as error:
+        print(f"lookrep: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""Flags to dataclasses: tyro does the work, this turns its complaint into one line for people."""
+
+import contextlib
+import io
+import sys
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import tyro
+
+from lookrep.errors import UserError
+
+T = TypeVar("T")
+
+
+def parse(kind: type[T], argv: Sequence[str], prog: str, default: T | None = None) -> T:
+    """Build a `kind` from command-line words; `default` supplies every flag that is not given."""
+    complaint = io.StringIO()
+    settings: dict[str, Any] = {} if default is None else {"default": default}
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(
+                kind, args=list(argv), prog=prog, config=(tyro.conf.FlagConversionOff,), **settings
+            )
+    except SystemExit as stop:
+        if stop.code == 2:
+            raise UserError(_first_section(complaint.getvalue(), prog)) from None
+        sys.stderr.write(complaint.getvalue())
+        raise
+
+
+def _first_section(box: str, prog: str) -> str:
+    """The text of tyro's error box up to its first rule, as one line."""
+    words: list[str] = []
+    for line in box.splitlines()[1:]:
+        text = line.strip("│╭╮╰╯ \n")
+        if text and set(text) <= {"─"}:
+            break
+        words += text.split()
+    return " ".join(words) + f" (see {prog} --help)"
