@@ -1,0 +1,258 @@
+"""Replay memory on the device: what N agents saw, and batches of n-step transitions from it.
+
+What lives here: the ring buffers `[capacity, N, …]`, n-step returns with right episode ends, uniform and
+prioritised sampling with Dopamine's semantics. What does not: the priorities' sums (priorities.py), losses, and
+when to learn. All functions are pure; donate the state and it is updated in place, also inside `lax.scan`.
+
+The agents step in lock-step, so they share one write cursor. Entry t holds what was seen at step t, the action taken
+there, and its outcome. Item t, the transition that starts there, can be sampled from when entry t + n is written
+until entry t is overwritten.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from lookrep import priorities as prio
+from lookrep.errors import UserError
+
+TERMINATED, TRUNCATED = 1, 2  # bits of an entry's flags
+
+
+class Steps(NamedTuple):
+    """T consecutive steps of all N agents, oldest first: every array is [T, N, …]."""
+
+    observation: jax.Array  # what the agent saw when it chose the action
+    action: jax.Array  # 0 to 255
+    reward: jax.Array
+    terminated: jax.Array  # bool: this step ended the episode, there is no future
+    truncated: jax.Array  # bool: this step was the episode's last, its future still has a value
+    next_observation: jax.Array | None = None  # where the action led, never a reset; needed with `can_truncate`
+
+
+class Batch(NamedTuple):
+    """B transitions for each of N agents: every array is [N, B, …]."""
+
+    observation: jax.Array  # observation_dtype
+    action: jax.Array  # int32
+    reward: jax.Array  # float32: Σ_{k<m} γ^k r_{t+k}, m = n or fewer where the episode ends
+    discount: jax.Array  # float32: γ^m, 0 after termination; what the bootstrap value is multiplied by
+    next_observation: jax.Array  # where to bootstrap; arbitrary where discount is 0
+    position: jax.Array  # int32: where in the ring the item starts, for `set_priorities`
+    weight: jax.Array  # float32: importance weights, the largest of each agent's batch is 1
+
+
+class ReplayState(NamedTuple):
+    """The memory. `cursor` and `filled_steps` are shared; all else has its agents where `agent_axes` says."""
+
+    observation: jax.Array  # [capacity, N, cells], bool as bits
+    action: jax.Array  # uint8 [capacity, N]
+    reward: jax.Array  # float32 [capacity, N]
+    flags: jax.Array  # uint8 [capacity, N]
+    next_observation: jax.Array | None  # as observation, only with `can_truncate`
+    priorities: prio.Priorities | None  # only with `prioritised`
+    cursor: jax.Array  # int32: where the next entry goes
+    filled_steps: jax.Array  # int32: entries written, at most the capacity
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What is fixed about a replay memory; its methods are pure functions of `ReplayState`.
+
+    >>> replay = Replay((2,), jnp.float32, agents=1, capacity_steps=8, n_steps=2, discount=0.5)
+    >>> t = jnp.arange(4.0)[:, None]
+    >>> no = jnp.zeros((4, 1), bool)
+    >>> steps = Steps(jnp.stack([t, -t], axis=-1), no, t, terminated=no, truncated=no)
+    >>> state = replay.add(replay.init(), steps)
+    >>> int(replay.sampleable(state))
+    2
+    >>> batch = replay.sample(state, jax.random.split(jax.random.key(0), 1), batch_size=1)
+    >>> t = batch.observation[0, 0, 0]
+    >>> bool(batch.reward[0, 0] == t + 0.5 * (t + 1)), float(batch.discount[0, 0])
+    (True, 0.25)
+    """
+
+    observation_shape: tuple[int, ...]
+    observation_dtype: Any
+    agents: int
+    capacity_steps: int
+    n_steps: int = 1
+    discount: float = 0.99
+    can_truncate: bool = False
+    prioritised: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "observation_shape", tuple(int(d) for d in self.observation_shape))
+        object.__setattr__(self, "observation_dtype", np.dtype(self.observation_dtype))
+        if any(d < 1 for d in self.observation_shape):
+            raise UserError(f"observation_shape {self.observation_shape} has a dimension below 1")
+        if not self._bits and not jnp.issubdtype(self.observation_dtype, jnp.number):
+            raise UserError(f"observation_dtype {self.observation_dtype} is neither bool nor a number type")
+        if self.agents < 1:
+            raise UserError(f"agents must be at least 1, got {self.agents}")
+        if self.n_steps < 1:
+            raise UserError(f"n_steps must be at least 1, got {self.n_steps}")
+        if not 0.0 <= self.discount <= 1.0:
+            raise UserError(f"discount must lie between 0 and 1, got {self.discount}")
+        if self.capacity_steps <= self.n_steps:
+            raise UserError(
+                f"capacity_steps must exceed n_steps = {self.n_steps} for any item to be complete, "
+                f"got {self.capacity_steps}"
+            )
+
+    def init(self) -> ReplayState:
+        """An empty memory."""
+        entries = (self.capacity_steps, self.agents)
+        cells, dtype = math.prod(self.observation_shape), self.observation_dtype
+        if self._bits:
+            cells, dtype = -(-cells // 8), np.dtype(np.uint8)
+        return ReplayState(
+            observation=jnp.zeros((*entries, cells), dtype),
+            action=jnp.zeros(entries, jnp.uint8),
+            reward=jnp.zeros(entries, jnp.float32),
+            flags=jnp.zeros(entries, jnp.uint8),
+            next_observation=jnp.zeros((*entries, cells), dtype) if self.can_truncate else None,
+            priorities=prio.init(*entries) if self.prioritised else None,
+            cursor=jnp.zeros((), jnp.int32),
+            filled_steps=jnp.zeros((), jnp.int32),
+        )
+
+    def agent_axes(self) -> ReplayState:
+        """The state's structure with the axis that counts agents in place of each array, -1 where none does."""
+        shapes = jax.eval_shape(self.init)
+        return jax.tree.map(lambda a: (-1, 0, 1, 1)[a.ndim], shapes)
+
+    def add(self, state: ReplayState, steps: Steps) -> ReplayState:
+        """Append T steps of every agent. T must divide the capacity and be the same in every call."""
+        length = steps.reward.shape[0]
+        if self.capacity_steps % length or self.capacity_steps < self.n_steps + length:
+            raise UserError(
+                f"capacity_steps = {self.capacity_steps} must be a multiple of the {length} steps added at a time, "
+                f"and at least {length} more than n_steps = {self.n_steps}"
+            )
+        if self.can_truncate and steps.next_observation is None:
+            raise UserError("next_observation is missing: it must be given when can_truncate is True")
+
+        def put(buffer: jax.Array, values: jax.Array) -> jax.Array:
+            # A shared start and whole rows: this is what stays in place inside scan.
+            return lax.dynamic_update_slice_in_dim(buffer, values.astype(buffer.dtype), state.cursor, axis=0)
+
+        flags = TERMINATED * steps.terminated.astype(jnp.uint8)
+        next_observation = state.next_observation
+        if next_observation is not None and steps.next_observation is not None:
+            flags = flags | TRUNCATED * steps.truncated.astype(jnp.uint8)
+            next_observation = put(next_observation, self._pack(steps.next_observation))
+        return ReplayState(
+            observation=put(state.observation, self._pack(steps.observation)),
+            action=put(state.action, steps.action),
+            reward=put(state.reward, steps.reward),
+            flags=put(state.flags, flags),
+            next_observation=next_observation,
+            priorities=self._priorities_after_add(state, length),
+            cursor=self._wrap(state.cursor + length),
+            filled_steps=jnp.minimum(state.filled_steps + length, self.capacity_steps),
+        )
+
+    def sampleable(self, state: ReplayState) -> jax.Array:
+        """How many items can be sampled now, from each agent's memory."""
+        return jnp.maximum(state.filled_steps - self.n_steps, 0)
+
+    def sample(self, state: ReplayState, keys: jax.Array, batch_size: int, prioritised: bool | None = None) -> Batch:
+        """Draw `batch_size` items for each agent; agent i's depend on `keys[i]` and its own memory alone.
+
+        `prioritised` is the memory's own setting unless given. Meaningless while nothing is sampleable.
+        """
+        prioritised = self.prioritised if prioritised is None else prioritised
+        bits = jax.vmap(lambda key: jax.random.bits(key, (batch_size,), jnp.uint32))(keys)
+        # The remainder favours some items by at most (items / 2³²): 0.02 % at a million.
+        offset = lax.rem(bits, jnp.maximum(self.sampleable(state), 1).astype(jnp.uint32))
+        position = self._wrap(self._oldest(state) + offset.astype(jnp.int32))
+        weight = jnp.ones(position.shape, jnp.float32)
+        if prioritised:
+            if state.priorities is None:
+                raise UserError("prioritised sampling needs a replay made with prioritised=True")
+            found, priority = prio.find(state.priorities, (bits >> 8).astype(jnp.float32) * 2.0**-24)
+            # An agent whose priorities are all 0, infinite or NaN samples uniformly: always a real item.
+            position = jnp.where((priority > 0) & (priority < jnp.inf), found, position)
+            weight = lax.rsqrt(priority + 1e-10)
+            weight = weight / weight.max(axis=1, keepdims=True)
+        return self._gather(state, position, weight)
+
+    def set_priorities(self, state: ReplayState, position: jax.Array, priorities: jax.Array) -> ReplayState:
+        """Write priorities (≥ 0) of sampled items, both [N, B]; items overwritten since are left alone."""
+        if state.priorities is None:
+            return state
+        age_rank = self._wrap(position - self._oldest(state) + self.capacity_steps)
+        written = prio.write(state.priorities, position, priorities, keep=age_rank < self.sampleable(state))
+        largest = jnp.maximum(written.largest, priorities.max(axis=1))
+        return state._replace(priorities=written._replace(largest=largest))
+
+    @property
+    def _bits(self) -> bool:
+        return self.observation_dtype.kind == "b"
+
+    def _wrap(self, position: jax.Array) -> jax.Array:
+        """Into the ring, from at most one round ahead; cheaper than %."""
+        return jnp.where(position < self.capacity_steps, position, position - self.capacity_steps)
+
+    def _oldest(self, state: ReplayState) -> jax.Array:
+        return self._wrap(state.cursor - state.filled_steps + self.capacity_steps)
+
+    def _priorities_after_add(self, state: ReplayState, length: int) -> prio.Priorities | None:
+        """Items become sampleable n steps behind the cursor, with the largest priority so far; what is ahead of them
+        up to the new cursor is overwritten or not yet complete: 0."""
+        if state.priorities is None:
+            return None
+        behind = jnp.arange(-self.n_steps, length)
+        complete = (behind < length - self.n_steps) & (state.filled_steps + behind >= 0)
+        value = jnp.where(complete, state.priorities.largest[:, None], 0.0)
+        position = jnp.broadcast_to(self._wrap(state.cursor + behind + self.capacity_steps), value.shape)
+        return prio.write(state.priorities, position, value, jnp.ones(value.shape, bool))
+
+    def _gather(self, state: ReplayState, position: jax.Array, weight: jax.Array) -> Batch:
+        """The items at `position` [N, B]. The loop over n is unrolled: elementwise, so it becomes one kernel."""
+        # Indexing both leading axes at once; vmapping over agents would transpose the buffers.
+        agent = jnp.arange(position.shape[0])[:, None]
+
+        def take(buffer: jax.Array, at: jax.Array) -> jax.Array:
+            return buffer.at[at, agent].get(mode="promise_in_bounds")
+
+        going = jnp.ones(position.shape, bool)  # no episode end before step k of the window
+        reward = jnp.zeros(position.shape, jnp.float32)
+        discount, last = reward, position
+        for k in range(self.n_steps):
+            at = self._wrap(position + k)
+            flags = take(state.flags, at)
+            reward = reward + jnp.where(going, self.discount**k * take(state.reward, at), 0.0)
+            here = jnp.where(flags & TERMINATED, 0.0, self.discount ** (k + 1))
+            discount = jnp.where(going, here, discount)
+            last = jnp.where(going, at, last)
+            going = going & (flags == 0)
+        if state.next_observation is None:
+            bootstrap = take(state.observation, self._wrap(position + self.n_steps))
+        else:
+            bootstrap = take(state.next_observation, last)
+        return Batch(
+            observation=self._unpack(take(state.observation, position)),
+            action=take(state.action, position).astype(jnp.int32),
+            reward=reward,
+            discount=discount,
+            next_observation=self._unpack(bootstrap),
+            position=position,
+            weight=weight,
+        )
+
+    def _pack(self, observation: jax.Array) -> jax.Array:
+        """[T, N, …] to [T, N, cells]; eight bools to a byte."""
+        flat = observation.reshape(*observation.shape[:2], -1)
+        return jnp.packbits(flat, axis=-1) if self._bits else flat
+
+    def _unpack(self, cells: jax.Array) -> jax.Array:
+        if self._bits:
+            cells = jnp.unpackbits(cells, axis=-1, count=math.prod(self.observation_shape)).astype(bool)
+        return cells.reshape(*cells.shape[:2], *self.observation_shape)
