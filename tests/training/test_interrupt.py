@@ -1,0 +1,97 @@
+"""Ctrl-C asks first and insists second; real signals, in this process and in another."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from lookrep.training.interrupt import graceful
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_raises_the_flag_and_nothing_else(number: signal.Signals) -> None:
+    with graceful() as stop:
+        assert not stop.requested
+        os.kill(os.getpid(), number)
+        assert stop.requested
+        assert stop.signal_name == number.name
+
+
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_after_the_first_signal_stops_at_once(first: signal.Signals) -> None:
+    with graceful() as stop:
+        signal.raise_signal(first)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert stop.signal_name == first.name
+
+
+def test_repeated_sigterm_only_repeats_the_request() -> None:
+    with graceful() as stop:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGTERM)
+        assert stop.requested
+
+
+def test_handlers_are_put_back_also_after_an_error() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with pytest.raises(ZeroDivisionError), graceful():
+        raise ZeroDivisionError
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_nested_block_hands_back_to_the_outer_one() -> None:
+    with graceful() as outer:
+        with graceful() as inner:
+            signal.raise_signal(signal.SIGTERM)
+        assert inner.requested
+        assert not outer.requested
+        signal.raise_signal(signal.SIGTERM)
+        assert outer.requested
+
+
+def test_an_ignored_signal_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with graceful() as stop:
+            signal.raise_signal(signal.SIGINT)
+            assert not stop.requested
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_outside_the_main_thread_it_is_harmless() -> None:
+    seen: list[bool] = []
+
+    def work() -> None:
+        with graceful() as stop:
+            seen.append(stop.requested)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [False]
+
+
+LOOP = """
+import time
+from lookrep.training.interrupt import graceful
+with graceful() as stop:
+    print("ready", flush=True)
+    while not stop.requested:
+        time.sleep(0.01)
+    print("saved after", stop.signal_name, flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_loop_in_another_process_gets_to_save(number: signal.Signals) -> None:
+    with subprocess.Popen([sys.executable, "-c", LOOP], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.stdout.read() == f"saved after {number.name}\n"
+    assert process.returncode == 0
