@@ -85,6 +85,7 @@ def test_acts_exactly_when_its_period_comes_round(rule):
 @table_every_3
 def test_a_period_crossed_between_two_calls_counts_as_reached(rule):
     online, state = make(seed=1), rule.init(make(seed=1), make(seed=2))
+    assert same(rule.update(state, online, 0, batches=batches), state)  # none yet: 0 is no multiple of the period
     assert same(rule.update(state, online, 5, batches=batches, new_updates=2), state)  # updates 4 and 5
     assert not same(rule.update(state, online, 7, batches=batches, new_updates=2).params, state.params)  # 6 and 7
 

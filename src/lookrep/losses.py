@@ -43,10 +43,15 @@ def project(atoms_from: jax.Array, probabilities: jax.Array, atoms_to: jax.Array
 
     References: Bellemare et al. 2017, eq. 7.
     """
-    spacing = atoms_to[1] - atoms_to[0]
-    clipped = jnp.clip(atoms_from, atoms_to[0], atoms_to[-1])
-    share = jnp.clip(1.0 - jnp.abs(clipped[None, :] - atoms_to[:, None]) / spacing, 0.0, 1.0)
-    return (share * probabilities[None, :]).sum(axis=1)
+    last = atoms_to.shape[0] - 1
+    place = jnp.clip((atoms_from - atoms_to[0]) / (atoms_to[-1] - atoms_to[0]) * last, 0, last)
+    # The barrier and the written-out sum keep this one elementwise kernel on a GPU: a reduction over pairs of atoms
+    # takes 2.5 times as long, and without the barrier the softmax before it is computed anew for each pair (65 times).
+    place, probabilities = lax.optimization_barrier((place, probabilities))
+    to = jnp.arange(last + 1, dtype=place.dtype)
+    return jnp.asarray(
+        sum(probabilities[i] * jnp.maximum(1.0 - jnp.abs(place[i] - to), 0.0) for i in range(atoms_from.shape[0]))
+    )
 
 
 def categorical_td(

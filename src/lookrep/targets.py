@@ -44,10 +44,15 @@ class TargetUpdate(NamedTuple):
     online update with the number made so far (1, 2, …), or after every few with `new_updates` saying how many: the
     target has its turn when a multiple of its period is reached or crossed. `batches(k)` is batch number `k` of this
     turn; only `replicate` calls it.
+
+    `turn(state, online, batches=None)` is what `update` does every `every_updates` online updates, for callers who
+    keep the schedule themselves.
     """
 
     init: Callable[..., TargetState]
     update: Callable[..., TargetState]
+    turn: Callable[..., TargetState]
+    every_updates: int | None  # None: never
 
 
 def hard(every_updates: int) -> TargetUpdate:
@@ -85,11 +90,10 @@ def polyak(tau: float, every_updates: int = 1) -> TargetUpdate:
 def frozen() -> TargetUpdate:
     """Never change the target: fitted-value iteration's inner loop, and a control in experiments."""
 
-    def update(state: TargetState, online: Params, online_updates: Any, **_: Any) -> TargetState:
-        del online, online_updates
+    def unchanged(state: TargetState, *_: Any, **__: Any) -> TargetState:
         return state
 
-    return TargetUpdate(_start, update)
+    return TargetUpdate(_start, unchanged, unchanged, None)
 
 
 def replicate(
@@ -118,8 +122,8 @@ def replicate(
       start: begin a turn from the target as it is, or from a copy of the online network.
       until_gap: instead of `updates`: stop as soon as the function gap on the batch is at most this …
       max_updates: … or after this many steps. `state.updates` counts the steps really taken.
-      population: in `update`, state, parameters and batches carry a leading agent axis (make the state by `vmap(init)`).
-        The same as `vmap(update)`, for callers whose `batches` draws for all agents at once.
+      population: in `update`, state, parameters and batches carry a leading agent axis (make the state by
+        `vmap(init)`). The same as `vmap(update)`, for callers whose `batches` draws for all agents at once.
 
     Online and target may have different trees; then `init` needs the target's parameters.
     """
@@ -161,7 +165,10 @@ def replicate(
 
     steps = jax.vmap(step, in_axes=(None, 0, 0, 0)) if population else step
 
-    def turn(state: TargetState, online: Params, batches: Batches) -> TargetState:
+    def turn(state: TargetState, online: Params, batches: Batches | None = None) -> TargetState:
+        if batches is None:
+            raise UserError("replicate learns from data: pass batches, a function from k to batch number k of a turn")
+        online = lax.stop_gradient(online)
         if start == "online":
             state = state._replace(params=online)
         if reset_optimizer:
@@ -181,19 +188,7 @@ def replicate(
         carry = (jnp.int32(0), state, unfinished)
         return lax.while_loop(lambda c: (c[0] < limit) & ~c[2].all(), body, carry)[1]
 
-    def update(
-        state: TargetState,
-        online: Params,
-        online_updates: Any,
-        batches: Batches | None = None,
-        new_updates: int = 1,
-    ) -> TargetState:
-        if batches is None:
-            raise UserError("replicate learns from data: pass batches, a function from k to batch number k of a turn")
-        online = lax.stop_gradient(online)
-        return _on_turn(every, online_updates, new_updates, lambda s: turn(s, online, batches), state)
-
-    return TargetUpdate(init, update)
+    return _scheduled(init, turn, every)
 
 
 def _parameter_space(name: str, every: int, rule: Callable[[jax.Array, jax.Array], jax.Array]) -> TargetUpdate:
@@ -204,6 +199,18 @@ def _parameter_space(name: str, every: int, rule: Callable[[jax.Array, jax.Array
         _same_tree(name, state.params, online)
         return state
 
+    def turn(state: TargetState, online: Params, batches: Batches | None = None) -> TargetState:
+        del batches
+        _same_tree(name, state.params, online)
+        params = jax.tree.map(rule, state.params, lax.stop_gradient(online))
+        return state._replace(params=params, updates=state.updates + 1)
+
+    return _scheduled(init, turn, every)
+
+
+def _scheduled(init: Callable[..., TargetState], turn: Callable[..., TargetState], every: int) -> TargetUpdate:
+    """Run `turn` whenever a multiple of `every` was reached or crossed by the last `new_updates` online updates."""
+
     def update(
         state: TargetState,
         online: Params,
@@ -211,33 +218,16 @@ def _parameter_space(name: str, every: int, rule: Callable[[jax.Array, jax.Array
         batches: Batches | None = None,
         new_updates: int = 1,
     ) -> TargetState:
-        del batches
-        _same_tree(name, state.params, online)
+        before = jnp.maximum(online_updates - new_updates, 0)  # before the first online update there is no turn
+        crossed = online_updates // every > before // every
+        return lax.stop_gradient(lax.cond(crossed, lambda s: turn(s, online, batches), lambda s: s, state))
 
-        def turn(before: TargetState) -> TargetState:
-            params = jax.tree.map(rule, before.params, lax.stop_gradient(online))
-            return before._replace(params=params, updates=before.updates + 1)
-
-        return _on_turn(every, online_updates, new_updates, turn, state)
-
-    return TargetUpdate(init, update)
+    return TargetUpdate(init, update, turn, every)
 
 
 def _start(online: Params, target: Params | None = None) -> TargetState:
     params = jax.tree.map(jnp.array, online if target is None else target)  # a copy: the caller may donate `online`
     return TargetState(params=params, optimizer=(), updates=jnp.int32(0))
-
-
-def _on_turn(
-    every: int,
-    online_updates: Any,
-    new_updates: int,
-    turn: Callable[[TargetState], TargetState],
-    state: TargetState,
-) -> TargetState:
-    """Run `turn` if a multiple of `every` was reached or crossed by the last `new_updates` online updates."""
-    crossed = online_updates // every > (online_updates - new_updates) // every
-    return lax.stop_gradient(lax.cond(crossed, turn, lambda s: s, state))
 
 
 def _where(take_old: jax.Array, old: Any, new: Any) -> Any:

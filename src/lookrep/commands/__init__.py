@@ -1,1 +1,1 @@
-"""One file per `lookrep` subcommand; each has `main(argv) -> exit status`. `lookrep.cli` picks one and reports errors."""
+"""One file per `lookrep` subcommand, each with `main(argv) -> exit status`; `lookrep.cli` picks one, reports errors."""

@@ -19,7 +19,7 @@ def parse(kind: type[T], argv: Sequence[str], prog: str, default: T | None = Non
     settings: dict[str, Any] = {} if default is None else {"default": default}
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(kind, args=list(argv), prog=prog, config=(tyro.conf.FlagConversionOff,), **settings)
+            return tyro.cli(kind, args=list(argv), prog=prog, **settings)
     except SystemExit as stop:
         if stop.code == 2:
             raise UserError(_first_section(complaint.getvalue(), prog)) from None

@@ -1,0 +1,58 @@
+"""What a network's K numbers per action mean: how to act on them, learn from them, and compare two networks by them.
+
+One head each for expected values (DQN), categorical distributions (C51, Rainbow), and quantiles (QR-DQN, IQN). All
+functions are unbatched; the losses themselves are in `lookrep.losses`.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from lookrep import losses
+
+
+class Head(NamedTuple):
+    """Functions on one action's K numbers, or on one transition."""
+
+    size: int
+    values: Callable[[jax.Array], jax.Array]  # [..., K] → expected return [...]
+    loss: Callable[..., jax.Array]  # (out_tm1 [A,K], taus_tm1 [K], a_tm1, r_t, discount_t, out_t [A,K], a_t) → number
+    distance: Callable[[jax.Array, jax.Array], jax.Array]  # (target [K], online [K]) → number, for Replicate
+
+
+def value_head(squared: bool = False) -> Head:
+    """One expected value per action; Huber loss as in DQN, or half the squared error."""
+
+    def loss(
+        out_tm1: jax.Array, taus_tm1: jax.Array, a_tm1: jax.Array, r_t: jax.Array, discount_t: jax.Array,
+        out_t: jax.Array, a_t: jax.Array,
+    ) -> jax.Array:  # fmt: skip
+        del taus_tm1
+        error = losses.td_error(out_tm1[:, 0], a_tm1, r_t, discount_t, out_t[a_t, 0])
+        return 0.5 * error**2 if squared else losses.huber(error)
+
+    return Head(1, lambda out: out[..., 0], loss, losses.squared_error)
+
+
+def categorical_head(atoms: int, v_min: float, v_max: float) -> Head:
+    """Logits over evenly spaced returns (C51)."""
+    support = jnp.linspace(v_min, v_max, atoms)
+
+    def loss(
+        out_tm1: jax.Array, taus_tm1: jax.Array, a_tm1: jax.Array, r_t: jax.Array, discount_t: jax.Array,
+        out_t: jax.Array, a_t: jax.Array,
+    ) -> jax.Array:  # fmt: skip
+        del taus_tm1
+        return losses.categorical_td(out_tm1, a_tm1, r_t, discount_t, out_t, a_t, support)
+
+    def values(out: jax.Array) -> jax.Array:
+        return (jax.nn.softmax(out) * support).sum(axis=-1)
+
+    return Head(atoms, values, loss, losses.cross_entropy)
+
+
+def quantile_head(quantiles: int) -> Head:
+    """Quantiles of the return, at fixed fractions (QR-DQN) or drawn ones (IQN)."""
+    return Head(quantiles, lambda out: out.mean(axis=-1), losses.quantile_td, losses.quantile_error)

@@ -1,0 +1,209 @@
+"""Networks for value-based agents: a torso (CNN or MLP) and a head that gives K numbers per action.
+
+A network is an (init, apply) pair: `init(key)` gives parameters, `apply(params, observations, key)` gives outputs for a
+batch of observations. Any pair of that shape is welcome in an agent. What the K numbers mean (a value, logits,
+quantiles) is `lookrep.heads`' business.
+
+Convolutions are written as matrix products: under `vmap` over a population's parameters those are batched matrix
+products, where a convolution would become a grouped one, which is slow on GPUs (see docs/performance.md).
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from lookrep.errors import UserError
+
+
+class Outputs(NamedTuple):
+    """What a network says about a batch of observations."""
+
+    per_action: jax.Array  # [batch, actions, K]
+    taus: jax.Array  # [batch, K]: the fractions that K quantiles stand for; meaningless for other heads
+
+
+class Network(NamedTuple):
+    init: Callable[[jax.Array], Any]
+    apply: Callable[[Any, jax.Array, jax.Array | None], Outputs]  # key=None: no noise, evenly spread fractions
+
+
+@dataclass(frozen=True)
+class Torso:
+    """The shape of a network: 3×3 convolutions with these channels (none: an MLP), then dense layers."""
+
+    channels: tuple[int, ...] = ()
+    widths: tuple[int, ...] = (128,)
+
+    @staticmethod
+    def parse(text: str, observation_shape: tuple[int, ...]) -> "Torso":
+        """Read a network's short name; `auto` is MinAtar's CNN for pictures and an MLP for vectors.
+
+        >>> Torso.parse("cnn16:128", (10, 10, 4))
+        Torso(channels=(16,), widths=(128,))
+        >>> Torso.parse("mlp:64x64", (4,))
+        Torso(channels=(), widths=(64, 64))
+        """
+        if text == "auto":
+            text = "cnn16:128" if len(observation_shape) == 3 else "mlp:128x128"
+        match = re.fullmatch(r"(?:cnn(\d+(?:-\d+)*)|mlp):(\d+(?:x\d+)*)", text)
+        if match is None:
+            raise UserError(f"network '{text}': write cnn16:128, cnn16-32:256x128, mlp:64x64 or auto")
+        channels = tuple(map(int, match[1].split("-"))) if match[1] else ()
+        widths = tuple(map(int, match[2].split("x")))
+        if 0 in channels + widths:
+            raise UserError(f"network '{text}': a layer of size 0")
+        if channels and len(observation_shape) != 3:
+            raise UserError(
+                f"network '{text}': a CNN needs pictures, these observations have shape {observation_shape}"
+            )
+        if channels and min(observation_shape[:2]) <= 2 * len(channels):
+            raise UserError(f"network '{text}': too many 3×3 convolutions for a {observation_shape} picture")
+        return Torso(channels, widths)
+
+
+@dataclass(frozen=True)
+class HeadShape:
+    """What the last layer looks like."""
+
+    actions: int
+    size: int  # K numbers per action
+    dueling: bool = False
+    noisy: bool = False
+    implicit: bool = False  # IQN: the K fractions are inputs, drawn for each observation
+
+
+# Every layer: uniform with variance 1/(3·fan-in), as in Dopamine and in PyTorch's default.
+INITIALIZER = nn.initializers.variance_scaling(1.0 / 3.0, "fan_in", "uniform")
+COSINES = 64  # IQN's embedding of a fraction
+
+
+def build(torso: Torso, head: HeadShape, observation_shape: tuple[int, ...]) -> Network:
+    """A network of this shape. It computes in the dtype of the parameters it is given."""
+    module = _Net(torso, head)
+
+    def init(key: jax.Array) -> Any:
+        return module.init(key, jnp.zeros((1, *observation_shape)), None)["params"]
+
+    def apply(params: Any, observations: jax.Array, key: jax.Array | None) -> Outputs:
+        outputs: Outputs = module.apply({"params": params}, observations, key)
+        return outputs
+
+    return Network(init, apply)
+
+
+class _Net(nn.Module):
+    torso: Torso
+    head: HeadShape
+
+    @nn.compact
+    def __call__(self, observations: jax.Array, key: jax.Array | None) -> Outputs:
+        batch, head, x = observations.shape[0], self.head, observations
+        if observations.dtype == jnp.uint8:
+            x = x / jnp.float32(255)
+        for channels in self.torso.channels:
+            x = nn.relu(_Conv3x3(channels)(x))
+        x = x.reshape(batch, -1)
+
+        fractions_key, noise_key = (None, None) if key is None else jax.random.split(key)
+        even = (jnp.arange(head.size, dtype=jnp.float32) + 0.5) / head.size
+        taus = jnp.broadcast_to(even, (batch, head.size))
+        if head.implicit:
+            if fractions_key is not None:
+                taus = jax.random.uniform(fractions_key, taus.shape)
+            cosines = jnp.cos(jnp.pi * taus[..., None] * jnp.arange(1, COSINES + 1))
+            phi = nn.relu(_Dense(x.shape[-1])(cosines))
+            x = x[:, None, :] * phi  # [batch, K, features]: from here on one row per fraction
+        per_row = 1 if head.implicit else head.size
+
+        def dense(y: jax.Array, features: int, name: str) -> jax.Array:
+            if head.noisy:
+                seed = None if noise_key is None else jax.random.fold_in(noise_key, _stable_hash(name))
+                return _NoisyDense(features, name=name)(y, seed)
+            return _Dense(features, name=name)(y)
+
+        def stream(y: jax.Array, outputs: int, name: str) -> jax.Array:
+            for i, width in enumerate(self.torso.widths):
+                y = nn.relu(dense(y, width, f"{name}_{i}"))
+            y = dense(y, outputs * per_row, f"{name}_out")
+            y = y.reshape(*y.shape[:-1], outputs, per_row)
+            return y.squeeze(-1).swapaxes(1, 2) if head.implicit else y  # [batch, outputs, K]
+
+        out = stream(x, head.actions, "q").astype(jnp.float32)
+        if head.dueling:
+            out = stream(x, 1, "v").astype(jnp.float32) + out - out.mean(axis=1, keepdims=True)
+        return Outputs(out, taus)
+
+
+class _Dense(nn.Module):
+    features: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        kernel = self.param("kernel", INITIALIZER, (x.shape[-1], self.features))
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        return x.astype(kernel.dtype) @ kernel + bias
+
+
+class _Conv3x3(nn.Module):
+    """A 3×3 convolution without padding, as one matrix product per row of the output.
+
+    Three rows of the input, flattened, times the kernel laid out as a band matrix give one row of the output. The zeros
+    in the band cost arithmetic, of which there is plenty; patches would cost memory traffic, which is the limit.
+    """
+
+    features: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        batch, height, width, channels = x.shape
+        kernel = self.param("kernel", INITIALIZER, (9 * channels, self.features)).reshape(3, 3, channels, -1)
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        # band[i, x, c, y, o] = kernel[i, x − y, c, o]: input column x, output column y
+        x_minus_y = jnp.arange(width)[:, None] - jnp.arange(width - 2)
+        band = sum(
+            kernel[:, None, j, :, None, :] * (x_minus_y == j).astype(kernel.dtype)[None, :, None, :, None]
+            for j in range(3)
+        )
+        x = x.astype(kernel.dtype).reshape(batch, height, width * channels)
+        rows = jnp.stack([x[:, i : i + height - 2] for i in range(3)], axis=2)
+        out = rows.reshape(batch, height - 2, -1) @ jnp.asarray(band).reshape(3 * width * channels, -1)
+        return out.reshape(batch, height - 2, width - 2, self.features) + bias
+
+
+class _NoisyDense(nn.Module):
+    """A dense layer with factorised Gaussian noise on its weights (Fortunato et al. 2018)."""
+
+    features: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array, key: jax.Array | None) -> jax.Array:
+        inputs = x.shape[-1]
+        spread = inputs**-0.5
+
+        def uniform(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+            return jax.random.uniform(key, shape, minval=-spread, maxval=spread)
+
+        sigma = nn.initializers.constant(0.5 * spread)
+        kernel, kernel_sigma = (self.param(n, f, (inputs, self.features)) for n, f in _named(uniform, sigma, "kernel"))
+        bias, bias_sigma = (self.param(n, f, (self.features,)) for n, f in _named(uniform, sigma, "bias"))
+        if key is not None:
+            noise = jax.random.normal(key, (inputs + self.features,))
+            noise = (jnp.sign(noise) * jnp.sqrt(jnp.abs(noise))).astype(kernel.dtype)
+            rows, columns = noise[:inputs], noise[inputs:]
+            kernel = kernel + kernel_sigma * rows[:, None] * columns
+            bias = bias + bias_sigma * columns
+        return x.astype(kernel.dtype) @ kernel + bias
+
+
+def _named(mean: Any, sigma: Any, name: str) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    return (name, mean), (f"{name}_sigma", sigma)
+
+
+def _stable_hash(name: str) -> int:
+    """The same number in every process, unlike `hash`."""
+    return sum((i + 1) * ord(letter) for i, letter in enumerate(name))
