@@ -9,6 +9,7 @@ import lookrep
 from lookrep.errors import UserError
 
 COMMANDS = {
+    "train": "train a population of agents, or go on with a run",
     "exact": "solve a finite Markov problem exactly, draw it, audit the theory",
 }
 

@@ -225,6 +225,11 @@ def preset(agent: str) -> AgentConfig:
     return dataclasses.replace(base, **groups)
 
 
+def replace(config: RunConfig, **changes: Any) -> RunConfig:
+    """`config` with some fields of the run changed, checked again."""
+    return dataclasses.replace(config, **changes)
+
+
 AGENTS = ("dqn", "double-dqn", "c51", "qr-dqn", "iqn", "rainbow", "full-rainbow")
 
 

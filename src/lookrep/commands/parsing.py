@@ -13,10 +13,15 @@ from lookrep.errors import UserError
 T = TypeVar("T")
 
 
-def parse(kind: type[T], argv: Sequence[str], prog: str, default: T | None = None) -> T:
-    """Build a `kind` from command-line words; `default` supplies every flag that is not given."""
+def parse(kind: type[T], argv: Sequence[str], prog: str, default: T | None = None, flat: bool = False) -> T:
+    """Build a `kind` from command-line words; `default` supplies every flag that is not given.
+
+    With `flat`, the fields of nested dataclasses are flags under their own names alone.
+    """
     complaint = io.StringIO()
     settings: dict[str, Any] = {} if default is None else {"default": default}
+    if flat:
+        settings["config"] = (tyro.conf.OmitArgPrefixes,)
     try:
         with contextlib.redirect_stderr(complaint):
             return tyro.cli(kind, args=list(argv), prog=prog, **settings)

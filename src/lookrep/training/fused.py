@@ -45,6 +45,7 @@ class Tally(NamedTuple):
     return_sum: jax.Array
     return_max: jax.Array
     loss_sum: jax.Array
+    updates: jax.Array
 
 
 class TrainState(NamedTuple):
@@ -180,7 +181,7 @@ class FusedEngine:
         return state._replace(
             agents=agents,
             replay=self.replay.set_priorities(state.replay, batch.position, learned.priority),
-            tally=state.tally._replace(loss_sum=state.tally.loss_sum + learned.loss),
+            tally=state.tally._replace(loss_sum=state.tally.loss_sum + learned.loss, updates=state.tally.updates + 1),
             online_updates=state.online_updates + 1,
         )
 
@@ -207,6 +208,7 @@ class FusedEngine:
                 tally.return_sum + jnp.where(done, episode_return, 0.0),
                 jnp.where(done, jnp.maximum(tally.return_max, episode_return), tally.return_max),
                 tally.loss_sum,
+                tally.updates,
             )
             fresh = jax.vmap(self.env.init)(keys[:, 3])
             environment, next_observation = _where(done, fresh, (environment, seen.observation))
@@ -270,25 +272,17 @@ class FusedEngine:
         batch = self.replay.sample(state.replay, sample_keys, MEASURE_BATCH, prioritised=False)
         row = jax.vmap(self.agent.measure)(state.agents, batch, measure_keys)
         tally = state.tally
-        updates = jnp.maximum(self._interval_updates(state), 1)
         row |= {
             "agent_steps": jnp.broadcast_to(state.agent_steps, tally.episodes.shape),
             "online_updates": jnp.broadcast_to(state.online_updates, tally.episodes.shape),
             "target_updates": state.agents.target.updates,
             "episodes": tally.episodes,
-            "return_mean": tally.return_sum / tally.episodes,
+            "return_mean": tally.return_sum / tally.episodes,  # NaN, a null in the file, if none ended
             "return_max": jnp.where(tally.episodes > 0, tally.return_max, jnp.nan),
-            "loss": jnp.where(state.online_updates > 0, tally.loss_sum / updates, jnp.nan),
+            "loss": tally.loss_sum / tally.updates,
             "diverged": ~jnp.isfinite(row["norm_online"] + row["norm_target"]),
         }
         return state._replace(tally=_no_tally(tally.episodes.shape[0])), row
-
-    def _interval_updates(self, state: TrainState) -> jax.Array:
-        """Online updates since the last row; rows come at multiples of the interval, and at the end."""
-        interval = self.config.log_interval_steps
-        warmup, cycle = self.config.settings.replay.warmup_steps, self.config.settings.learning.steps_per_update
-        since = (state.agent_steps - 1) // interval * interval
-        return (state.agent_steps - jnp.maximum(since, warmup)) // cycle
 
     # The start
 
@@ -368,8 +362,8 @@ def _subkeys(key_data: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Ar
 
 
 def _no_tally(agents: int) -> Tally:
-    nothing = jnp.zeros(agents)
-    return Tally(jnp.zeros(agents, jnp.int32), nothing, jnp.full(agents, -math.inf), nothing)
+    none, zero = jnp.zeros(agents, jnp.int32), jnp.zeros(agents)
+    return Tally(none, zero, jnp.full(agents, -math.inf), zero, none)
 
 
 def _where(condition: jax.Array, yes: Any, no: Any) -> Any:

@@ -1,0 +1,71 @@
+"""`lookrep train`: start a run, or go on with one."""
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from lookrep import config as configs
+from lookrep.commands.parsing import parse
+from lookrep.config import RunConfig
+from lookrep.errors import UserError
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Train a population of agents.
+
+    lookrep train minatar/breakout --agent rainbow --target replicate --agents 8 --steps 1_000_000 --out runs/first
+
+    lookrep train --resume runs/first
+    """
+
+    out: Path | None = None
+    """folder of the new run"""
+    resume: Path | None = None
+    """folder of a run to go on with; of the settings below only --steps counts then"""
+    config: Path | None = None
+    """a config.json (or a run that has one) to start the settings from, instead of a preset"""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """no progress"""
+    run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=lambda: RunConfig(env=""))
+
+
+def main(argv: Sequence[str]) -> int:
+    words = list(argv)
+    if words and not words[0].startswith("-"):
+        words[:1] = ["--env", words[0]]
+    arguments = parse(Arguments, words, "lookrep train", default=Arguments(run=_base(words)), flat=True)
+    from lookrep.training import run  # imports JAX: --help and bad flags should not wait for it
+
+    if arguments.resume is not None:
+        steps = arguments.run.steps if _given(words, "--steps") else None
+        return 0 if run.resume(arguments.resume, steps, quiet=arguments.quiet) else 130
+    if not arguments.run.env:
+        raise UserError("say what to train on: lookrep train minatar/breakout … (or --resume RUN)")
+    if arguments.out is None:
+        raise UserError("say where the run should go: --out runs/first")
+    return 0 if run.start(arguments.run, arguments.out, quiet=arguments.quiet) else 130
+
+
+def _base(words: list[str]) -> RunConfig:
+    """The settings that flags are changes to: a file's, or those of the agent named."""
+    file = _given(words, "--config")
+    agent = _given(words, "--agent")
+    if file is not None:
+        loaded = configs.load(Path(file))
+        return dataclasses.replace(loaded, agent=agent, settings=configs.preset(agent)) if agent else loaded
+    agent = agent or "rainbow"
+    return RunConfig(env="", agent=agent, settings=configs.preset(agent))
+
+
+def _given(words: list[str], flag: str) -> str | None:
+    for i, word in enumerate(words):
+        if word == flag and i + 1 < len(words):
+            return words[i + 1]
+        if word.startswith(f"{flag}="):
+            return word.removeprefix(f"{flag}=")
+    return None

@@ -1,0 +1,149 @@
+"""A training run on disk: config, rows of metrics, checkpoints, progress. One loop for every engine.
+
+An engine advances a state between two rows; this file decides when, writes down what came of it, and can stop and
+resume at any row so that the metrics are the same as if nothing had happened. Nothing here knows how an engine works.
+"""
+
+import json
+import os
+import platform
+import time
+from pathlib import Path
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+import lookrep
+from lookrep import config as configs
+from lookrep import envs
+from lookrep.config import RunConfig
+from lookrep.errors import UserError
+from lookrep.training import checkpoint, progress
+from lookrep.training.fused import FusedEngine
+from lookrep.training.interrupt import graceful
+from lookrep.training.metrics import FILE as METRICS_FILE
+from lookrep.training.metrics import MetricsWriter
+
+CONFIG_FILE = "config.json"
+CHECKPOINTS = "checkpoints"
+
+
+class Engine(Protocol):
+    """What trains: a pure state, advanced in steps of all its agents."""
+
+    def init(self) -> Any: ...
+
+    def shapes(self) -> Any: ...
+
+    def place(self, state: Any) -> Any: ...
+
+    def advance(self, state: Any, until_steps: int) -> Any: ...
+
+    def measure(self, state: Any) -> tuple[Any, dict[str, Any]]: ...
+
+
+def make_engine(config: RunConfig) -> Engine:
+    return FusedEngine(config, envs.make(config.env))
+
+
+def start(config: RunConfig, out: Path, *, quiet: bool = False) -> bool:
+    """Train from scratch into a new folder; whether it reached its end (or was interrupted)."""
+    engine = make_engine(config)  # everything that can be wrong with the configuration shows before a file is made
+    if (out / CONFIG_FILE).exists() or (out / METRICS_FILE).exists():
+        raise UserError(f"{out} already holds a run: lookrep train --resume {out}, or choose another --out")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        _write_config(config, out)
+    except OSError as error:
+        raise UserError(f"cannot write to {out}: {error.strerror or error}") from error
+    return _loop(engine, config, out, engine.init(), 0, resumed=False, quiet=quiet)
+
+
+def resume(out: Path, steps: int | None = None, *, quiet: bool = False) -> bool:
+    """Go on from the last checkpoint, or from the start if there is none yet; `steps` sets a new end."""
+    config = configs.load(out)
+    if steps is not None and steps != config.steps:
+        config = configs.replace(config, steps=steps)
+        _write_config(config, out)
+    engine = make_engine(config)
+    if checkpoint.latest(out / CHECKPOINTS) is None:
+        return _loop(engine, config, out, engine.init(), 0, resumed=True, quiet=quiet)
+    restored = checkpoint.restore_latest(out / CHECKPOINTS, engine.shapes())
+    at_steps = int(restored.meta["agent_steps"])
+    if at_steps >= config.steps:
+        raise UserError(f"{out} is finished ({at_steps:,} steps): --steps with a larger number goes on")
+    state = engine.place(restored.tree)
+    notes = [restored.warning] if restored.warning else []
+    return _loop(engine, config, out, state, at_steps, resumed=True, quiet=quiet, notes=notes)
+
+
+def _loop(
+    engine: Engine,
+    config: RunConfig,
+    out: Path,
+    state: Any,
+    at_steps: int,
+    *,
+    resumed: bool,
+    quiet: bool,
+    notes: list[str] | None = None,
+) -> bool:
+    title = f"{config.env} · {config.agent} · {config.settings.target.target}"
+    numbers = np.arange(config.agents) + config.first_agent
+    diverged: set[int] = set()
+    summary = None
+    saved_at = at_steps
+    with (
+        graceful() as stop,
+        progress.Progress(
+            config.steps, config.agents, title, start_steps=at_steps, quiet=quiet, stopping=lambda: stop.requested
+        ) as display,
+        MetricsWriter(out, at_steps if resumed else None, note=display.note) as writer,
+    ):
+        for note in notes or []:
+            display.note(note)
+        started_at_steps, clock = at_steps, time.perf_counter()
+        while at_steps < config.steps and not stop.requested:
+            until = min((at_steps // config.log_interval_steps + 1) * config.log_interval_steps, config.steps)
+            state = engine.advance(state, until)
+            state, row = engine.measure(state)
+            now = time.perf_counter()
+            speed, clock = (until - at_steps) * config.agents / (now - clock), now
+            columns = {"agent": numbers, "seed": config.seed, **row, "steps_per_second": round(speed, 1)}
+            writer.write(columns)
+            summary = progress.summarise(columns)
+            display.update(summary)
+            for agent in numbers[np.asarray(row["diverged"])]:
+                if agent not in diverged:
+                    diverged.add(int(agent))
+                    display.note(f"agent {agent} turned NaN by step {until:,}: marked in the metrics, the others go on")
+            at_steps = until
+            due = config.checkpoint_interval_steps and at_steps - saved_at >= config.checkpoint_interval_steps
+            if config.checkpoint_interval_steps and (due or stop.requested or at_steps == config.steps):
+                writer.sync()
+                checkpoint.save(out / CHECKPOINTS, at_steps, state, {"agent_steps": at_steps})
+                saved_at = at_steps
+        seconds = display.seconds
+    complete = at_steps == config.steps
+    if summary is not None and not quiet:
+        verb = "finished" if complete else "stopped after"
+        print(progress.finished(summary, config.agents, seconds, out, started_at_steps=started_at_steps, verb=verb))
+    if not complete:
+        print(f"interrupted; go on with: lookrep train --resume {out}")
+    return complete
+
+
+def _write_config(config: RunConfig, out: Path) -> None:
+    device = jax.devices()[0]
+    data = configs.to_json(config) | {
+        "versions": {
+            "lookrep": lookrep.__version__,
+            "jax": jax.__version__,
+            "python": platform.python_version(),
+            "device": f"{config.devices} × {device.device_kind}",
+        }
+    }
+    temporary = out / f".{CONFIG_FILE}"
+    temporary.write_text(json.dumps(data, indent=2) + "\n")
+    os.replace(temporary, out / CONFIG_FILE)
