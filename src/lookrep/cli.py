@@ -10,6 +10,7 @@ from lookrep.errors import UserError
 
 COMMANDS = {
     "train": "train a population of agents, or go on with a run",
+    "bench": "time it on this machine, beside its limits and peers",
     "exact": "solve a finite Markov problem exactly, draw it, audit the theory",
 }
 

@@ -17,6 +17,7 @@ from lookrep.errors import UserError
 
 Head = Literal["dqn", "c51", "qr", "iqn"]
 TargetName = Literal["hard", "polyak", "replicate", "frozen"]
+Precision = Literal["f32", "bf16"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class NetworkConfig:
     """separate streams for state value and advantages"""
     noisy: bool = False
     """noisy dense layers for exploration"""
-    precision: Literal["f32", "bf16"] = "f32"
+    precision: Precision = "f32"
     """what matrix products are computed in; parameters and optimiser are always float32"""
 
 

@@ -1,0 +1,176 @@
+"""How fast populations train on MinAtar: the one source of our speed figures for the fused engine.
+
+Every figure is a median over repeats with its spread, compile time apart, and stands beside the memory traffic that the
+parameters alone cause, against a plain copy measured in the same run.
+"""
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+import lookrep
+from lookrep import envs
+from lookrep.config import Precision, RunConfig, TargetName, preset
+from lookrep.training.fused import FusedEngine
+
+REPEATS = 5
+SECONDS_A_REPEAT = 1.0
+
+
+class Case(NamedTuple):
+    """One thing to time."""
+
+    agents: int
+    agent: str = "c51"
+    target: TargetName = "hard"
+    precision: Precision = "f32"
+    game: str = "breakout"
+
+
+def default_cases(backend: str) -> list[Case]:
+    """What the issue of speed is about, sized to the machine."""
+    if backend == "cpu":
+        return [Case(1, "dqn"), Case(16, "dqn"), Case(1), Case(16), Case(1, target="replicate"), Case(1, "rainbow")]
+    cases = [Case(n, precision="bf16") for n in (1, 64, 512, 1024)]
+    cases += [Case(1), Case(512), Case(512, target="replicate", precision="bf16")]
+    cases += [Case(512, "rainbow", precision="bf16"), Case(512, "rainbow", "replicate", "bf16")]
+    others = [name.removeprefix("minatar/") for name in envs.names() if name != "minatar/breakout"]
+    return cases + [Case(512, precision="bf16", game=game) for game in others]
+
+
+def machine() -> dict[str, Any]:
+    device = jax.devices()[0]
+    return {
+        "device": device.device_kind,
+        "backend": jax.default_backend(),
+        "jax": jax.__version__,
+        "lookrep": lookrep.__version__,
+        "copy_gigabytes_per_second": round(copy_bandwidth() / 1e9),
+    }
+
+
+def copy_bandwidth() -> float:
+    """Bytes read plus bytes written per second by a plain elementwise pass over an array far larger than any cache."""
+    size = 2**30 if jax.default_backend() == "gpu" else 2**26
+    array = jnp.arange(size, dtype=jnp.float32)
+    add = jax.jit(lambda x: x + 1, donate_argnums=0)
+    seconds, _ = _timed(lambda x: add(x), array)
+    return 8 * size / statistics.median(seconds)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Time whole learning cycles of a population, and its environments alone."""
+    settings = preset(case.agent)
+    settings = dataclasses.replace(
+        settings,
+        replay=dataclasses.replace(settings.replay, warmup_steps=1_000),
+        target=dataclasses.replace(settings.target, target=case.target),
+        network=dataclasses.replace(settings.network, precision=case.precision),
+    )
+    config = RunConfig(f"minatar/{case.game}", case.agent, case.agents, steps=10**9, settings=settings)
+    env = envs.make(config.env)
+    engine = FusedEngine(config, env)
+    cycle_steps = settings.learning.steps_per_update
+    period_steps = settings.target.target_period_updates * cycle_steps  # whole target periods in every repeat
+    state = engine.advance(engine.init(), settings.replay.warmup_steps)
+    jax.block_until_ready(state)
+    began = time.perf_counter()
+    state = jax.block_until_ready(engine.advance(state, 1_000 + period_steps))
+    first = time.perf_counter() - began
+    began = time.perf_counter()
+    state = jax.block_until_ready(engine.advance(state, 1_000 + 2 * period_steps))
+    second = time.perf_counter() - began
+    periods = max(1, round(SECONDS_A_REPEAT / second))
+
+    def advance(state: Any) -> Any:
+        return engine.advance(state, int(state.agent_steps) + periods * period_steps)
+
+    seconds, state = _timed(advance, state)
+    cycle = [s / (periods * settings.target.target_period_updates) for s in seconds]
+    median = statistics.median(cycle)
+    env_step = _environment_step(env, case.agents)
+    traffic = _parameter_bytes_a_cycle(engine, case)
+    return {
+        **case._asdict(),
+        "env_steps_per_second": round(case.agents * cycle_steps / median),
+        "spread": [round(case.agents * cycle_steps / t) for t in (max(cycle), min(cycle))],
+        "cycle_microseconds": round(median * 1e6, 1),
+        "microseconds_per_agent": round(median * 1e6 / case.agents, 3),
+        "environment_share_of_cycle": round(cycle_steps * env_step / median, 3),
+        "environment_step_microseconds": round(env_step * 1e6, 1),
+        "parameter_gigabytes_per_second": round(traffic / median / 1e9),
+        "compile_seconds": round(first - second, 1),
+    }
+
+
+def _environment_step(env: envs.Environment, agents: int) -> float:
+    """Seconds for one step of all environments, resets included, without an agent."""
+
+    def step(carry: Any, t: jax.Array) -> tuple[Any, None]:
+        state, keys, total = carry
+        now = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t)))(keys)
+        state, seen = jax.vmap(env.step)(now[:, 0], state, (jnp.arange(agents) + t) % env.num_actions)
+        fresh, _ = jax.vmap(env.init)(now[:, 1])
+        over = seen.terminated | seen.truncated
+        state = jax.tree.map(
+            lambda a, b: jnp.where(over.reshape(-1, *[1] * (a.ndim - 1)), a, b), fresh, state
+        )  # the sum keeps observations and rewards alive
+        return (state, keys, total + seen.reward + seen.observation.sum(axis=(1, 2, 3))), None
+
+    steps = 1_000
+    run = jax.jit(lambda carry: lax.scan(step, carry, jnp.arange(steps))[0])
+    keys = jax.random.split(jax.random.key(0), agents)
+    state, _ = jax.vmap(env.init)(keys)
+    seconds, _ = _timed(run, (state, keys, jnp.zeros(agents)))
+    return statistics.median(seconds) / steps
+
+
+def _parameter_bytes_a_cycle(engine: FusedEngine, case: Case) -> float:
+    """Bytes that parameters, gradients and Adam must move in one cycle, each counted once where it is used."""
+    online = jax.eval_shape(engine.agent.init, jax.random.key(0)).online
+    count = sum(leaf.size for leaf in jax.tree.leaves(online))
+    used = 2 if case.precision == "bf16" else 4  # bytes of a parameter inside matrix products
+    acting = engine.config.settings.learning.steps_per_update * used
+    forward_backward = 3 * used  # online forward, target forward, gradient to the inputs
+    gradient = 2 * used
+    adam = 6 * 4 + (used if used == 2 else 0)  # parameters and two moments read and written, and the bf16 copy
+    return float(case.agents * count * (acting + forward_backward + gradient + adam))
+
+
+def _timed(function: Callable[[Any], Any], argument: Any) -> tuple[list[float], Any]:
+    argument = jax.block_until_ready(function(argument))  # compiled and warm
+    seconds = []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
+        argument = jax.block_until_ready(function(argument))
+        seconds.append(time.perf_counter() - began)
+    return seconds, argument
+
+
+def ratios(rows: list[dict[str, Any]]) -> dict[str, float]:
+    """Cost of Replicate relative to a hard copy, and of an agent in larger populations, where rows allow."""
+    found: dict[str, float] = {}
+    for row in rows:
+        for other in rows:
+            same = all(row[k] == other[k] for k in ("agent", "precision", "game"))
+            if not same:
+                continue
+            if row["agents"] == other["agents"] and (row["target"], other["target"]) == ("replicate", "hard"):
+                name = f"replicate / hard: {row['agent']}, {row['agents']} agents"
+                found[name] = round(row["cycle_microseconds"] / other["cycle_microseconds"], 3)
+            if row["target"] == other["target"] == "hard" and row["agents"] == 1024 and other["agents"] == 64:
+                found[f"cost per agent, 1024 / 64: {row['agent']}"] = round(
+                    row["microseconds_per_agent"] / other["microseconds_per_agent"], 3
+                )
+    return found
+
+
+def run(cases: list[Case]) -> Iterator[dict[str, Any]]:
+    for case in cases:
+        yield measure(case)

@@ -1,0 +1,82 @@
+"""rejax's DQN on MinAtar Breakout with our network and settings, timed in the same process as ours.
+
+rejax (https://github.com/keraJLi/rejax) trains four environments an agent and updates once per round: one update per
+four steps, as we do. Its Breakout is gymnax's. Needs `pip install 'lookrep[bench]'`.
+"""
+
+import statistics
+import time
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from lookrep.errors import UserError
+
+STEPS = 8_000
+REPEATS = 3
+
+
+def measure(agents: int) -> dict[str, Any]:
+    """Environment steps per second of `agents` rejax agents under vmap, compile time apart."""
+    try:
+        import gymnax
+        import rejax
+        from rejax.algos.dqn import EpsilonGreedyPolicy
+    except ImportError as error:
+        raise UserError(f"--peer rejax needs the package: pip install 'lookrep[bench]' ({error})") from error
+
+    class QNetwork(nn.Module):
+        action_dim: int
+
+        @nn.compact
+        def __call__(self, observation: jax.Array) -> jax.Array:
+            x = nn.relu(nn.Conv(16, (3, 3), padding="VALID")(observation.astype(jnp.float32)))
+            x = nn.relu(nn.Dense(128)(x.reshape(x.shape[0], -1)))
+            return nn.Dense(self.action_dim)(x)
+
+        def take(self, observation: jax.Array, action: jax.Array) -> jax.Array:
+            return jnp.take_along_axis(self(observation), action[:, None], axis=1).squeeze(axis=1)
+
+    env, env_params = gymnax.make("Breakout-MinAtar")
+
+    def algorithm(steps: int) -> Any:
+        built = rejax.DQN.create(
+            env=env,
+            env_params=env_params,
+            total_timesteps=steps,
+            eval_freq=steps,
+            num_envs=4,
+            num_epochs=1,
+            batch_size=32,
+            buffer_size=100_000,
+            fill_buffer=1_000,
+            learning_rate=2.5e-4,
+            target_update_freq=1_000,
+            gamma=0.99,
+        )
+        policy = EpsilonGreedyPolicy(QNetwork)(action_dim=env.num_actions)
+        return built.replace(agent=policy, skip_initial_evaluation=True, eval_callback=lambda *_: ())
+
+    def seconds(steps: int) -> tuple[list[float], float]:
+        train = jax.jit(jax.vmap(algorithm(steps).train))
+        times, compiled = [], 0.0
+        for repeat in range(REPEATS + 1):
+            keys = jax.random.split(jax.random.key(repeat), agents)
+            began = time.perf_counter()
+            jax.block_until_ready(train(keys))
+            times.append(time.perf_counter() - began)
+        compiled = times[0] - statistics.median(times[1:])
+        return times[1:], compiled
+
+    short, _ = seconds(STEPS // 2)
+    long, compile_seconds = seconds(STEPS)
+    each = (statistics.median(long) - statistics.median(short)) / (STEPS - STEPS // 2)  # start-up and filling cancel
+    return {
+        "peer": f"rejax {rejax.__version__ if hasattr(rejax, '__version__') else ''} DQN".replace("  ", " "),
+        "agents": agents,
+        "game": "breakout",
+        "env_steps_per_second": round(agents / each),
+        "compile_seconds": round(compile_seconds, 1),
+    }
