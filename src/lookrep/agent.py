@@ -34,7 +34,7 @@ class Learned(NamedTuple):
 class Agent(NamedTuple):
     init: Callable[[jax.Array], AgentState]
     compute: Callable[[Any], Any]  # parameters → those that matrix products use: the same, or a bfloat16 copy
-    act: Callable[..., jax.Array]  # (compute(online), observation, network_key, chance_key, epsilon) → action
+    act: Callable[..., jax.Array]  # (compute(online), observation, network_key, words, epsilon) → action
     learn: Callable[..., tuple[AgentState, Learned]]  # Lookahead: one update of `online`
     target_update: targets.TargetUpdate  # in population mode
     replicate_inputs: Callable[[Batch, jax.Array], Any]  # what the target update's distance takes
@@ -78,14 +78,14 @@ def build(config: AgentConfig, observation_shape: tuple[int, ...], num_actions: 
         return AgentState(params, optimizer.init(params), target_update.init(params, other))
 
     def act(
-        online_params: Any, observation: jax.Array, network_key: jax.Array, chance_key: jax.Array, epsilon: jax.Array
+        online_params: Any, observation: jax.Array, network_key: jax.Array, words: jax.Array, epsilon: jax.Array
     ) -> jax.Array:
+        """ε-greedy; `words` are two random uint32."""
         out = online.apply(online_params, observation[None], network_key).per_action
         # The barrier keeps the last layer, here a matrix times a vector, out of the softmax's kernel: faster on a GPU.
         q = head.values(lax.optimization_barrier(out))[0]
-        bits = jax.random.bits(chance_key, (2,))
-        explore = (bits[0] >> 8).astype(jnp.float32) * 2.0**-24 < epsilon
-        return jnp.where(explore, (bits[1] % num_actions).astype(jnp.int32), q.argmax().astype(jnp.int32))
+        explore = (words[0] >> 8).astype(jnp.float32) * 2.0**-24 < epsilon
+        return jnp.where(explore, (words[1] % num_actions).astype(jnp.int32), q.argmax().astype(jnp.int32))
 
     def bootstrap(online_params: Any, target_params: Any, batch: Batch, key: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The target network's outputs at s' and the action to bootstrap from."""

@@ -153,7 +153,8 @@ class _Conv3x3(nn.Module):
     """A 3×3 convolution without padding, as one matrix product per row of the output.
 
     Three rows of the input, flattened, times the kernel laid out as a band matrix give one row of the output. The zeros
-    in the band cost arithmetic, of which there is plenty; patches would cost memory traffic, which is the limit.
+    in the band cost arithmetic, of which there is plenty; patches would cost memory traffic, which is the limit. For
+    the same reason the bias is one more row of the matrix, met by a constant 1 in the input.
     """
 
     features: int
@@ -169,10 +170,14 @@ class _Conv3x3(nn.Module):
             kernel[:, None, j, :, None, :] * (x_minus_y == j).astype(kernel.dtype)[None, :, None, :, None]
             for j in range(3)
         )
+        matrix = jnp.asarray(band).reshape(3 * width * channels, -1)
+        spare = 8 - matrix.shape[0] % 8  # rows to the next multiple of 8; the first holds the bias
+        last = jnp.pad(jnp.tile(bias, width - 2)[None], ((0, spare - 1), (0, 0)))
         x = x.astype(kernel.dtype).reshape(batch, height, width * channels)
-        rows = jnp.stack([x[:, i : i + height - 2] for i in range(3)], axis=2)
-        out = rows.reshape(batch, height - 2, -1) @ jnp.asarray(band).reshape(3 * width * channels, -1)
-        return out.reshape(batch, height - 2, width - 2, self.features) + bias
+        one = jnp.broadcast_to((jnp.arange(spare) == 0).astype(kernel.dtype), (batch, height - 2, spare))
+        rows = jnp.concatenate([*(x[:, i : i + height - 2] for i in range(3)), one], axis=-1)
+        out = rows @ jnp.concatenate([matrix, last])
+        return out.reshape(batch, height - 2, width - 2, self.features)
 
 
 class _NoisyDense(nn.Module):

@@ -191,16 +191,18 @@ class FusedEngine:
 
         times = state.agent_steps + jnp.arange(count)
 
-        def keys_at(t: jax.Array) -> jax.Array:
-            return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), 4))(_typed(state.keys.act))
+        def random_at(t: jax.Array) -> tuple[jax.Array, jax.Array]:
+            """Three keys and two words for each agent, drawn for all steps of a cycle at once: fewer kernels."""
+            keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), 4))(_typed(state.keys.act))
+            return keys[:, :3], jax.vmap(lambda key: jax.random.bits(key, (2,)))(keys[:, 3])
 
-        def step(carry: Any, now: tuple[jax.Array, jax.Array]) -> tuple[Any, Steps]:
+        def step(carry: Any, now: tuple[tuple[jax.Array, jax.Array], jax.Array]) -> tuple[Any, Steps]:
             environment, observation, episode_return, tally = carry
-            keys, epsilon = now
+            (keys, words), epsilon = now
             action = jax.vmap(self.agent.act, in_axes=(0, 0, 0, 0, None))(
-                online_params, observation, keys[:, 0], keys[:, 1], epsilon
+                online_params, observation, keys[:, 0], words, epsilon
             )
-            environment, seen = jax.vmap(self.env.step)(keys[:, 2], environment, action)
+            environment, seen = jax.vmap(self.env.step)(keys[:, 1], environment, action)
             done = seen.terminated | seen.truncated
             episode_return = episode_return + seen.reward
             tally = Tally(
@@ -210,7 +212,7 @@ class FusedEngine:
                 tally.loss_sum,
                 tally.updates,
             )
-            fresh = jax.vmap(self.env.init)(keys[:, 3])
+            fresh = jax.vmap(self.env.init)(keys[:, 2])
             environment, next_observation = _where(done, fresh, (environment, seen.observation))
             record = Steps(
                 observation,
@@ -223,7 +225,7 @@ class FusedEngine:
             return (environment, next_observation, jnp.where(done, 0.0, episode_return), tally), record
 
         carry = (state.environment, state.observation, state.episode_return, state.tally)
-        now = (jax.vmap(keys_at)(times), self._epsilon(times))
+        now = (jax.vmap(random_at)(times), self._epsilon(times))
         carry, steps = lax.scan(step, carry, now, unroll=_unroll(count))
         return state._replace(
             environment=carry[0],
