@@ -49,14 +49,14 @@ def main(argv: Sequence[str]) -> int:
         cases = [asked._replace(agents=n) for n in arguments.agents]
     report: dict[str, Any] = {"machine": minatar.machine(), "rows": []}
     _say(json.dumps(report["machine"]))
-    for case in cases:
-        report["rows"].append(minatar.measure(case))
-        _say(json.dumps(report["rows"][-1]))
+    for row in minatar.run(cases):
+        report["rows"].append(row)
+        _say(json.dumps(row))
     report["ratios"] = minatar.ratios(report["rows"])
     if arguments.peer == "rejax":
         report["peers"] = []
         for agents in sorted({case.agents for case in cases}):
-            ours = minatar.measure(minatar.Case(agents, "dqn"))
+            ours = minatar.prepare(minatar.Case(agents, "dqn"))()
             theirs = peer_rejax.measure(agents)
             theirs["ours"] = ours["env_steps_per_second"]
             theirs["ratio"] = round(ours["env_steps_per_second"] / theirs["env_steps_per_second"], 2)
