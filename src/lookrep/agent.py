@@ -128,13 +128,13 @@ def build(config: AgentConfig, observation_shape: tuple[int, ...], num_actions: 
         v_t = head.values(out_t).max(axis=-1)
         chosen = jnp.take_along_axis(q_online, batch.action[:, None], axis=1)[:, 0]
         distance = (
-            optax.global_norm(jax.tree.map(jnp.subtract, state.online, state.target.params)) if same_shape else None
+            optax.tree.norm(jax.tree.map(jnp.subtract, state.online, state.target.params)) if same_shape else None
         )
         return {
             "function_gap": jnp.abs(q_target - q_online).mean(),
             "bellman_residual": jnp.abs(batch.reward + batch.discount * v_t - chosen).mean(),
-            "norm_online": optax.global_norm(state.online),
-            "norm_target": optax.global_norm(state.target.params),
+            "norm_online": optax.tree.norm(state.online),
+            "norm_target": optax.tree.norm(state.target.params),
             "parameter_distance": jnp.float32(jnp.nan) if distance is None else distance,
         }
 

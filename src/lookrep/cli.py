@@ -10,6 +10,8 @@ from lookrep.errors import UserError
 
 COMMANDS = {
     "train": "train a population of agents, or go on with a run",
+    "eval": "let a run's agents play, and report their returns",
+    "play": "film one agent with both networks' values beside the game",
     "bench": "time it on this machine, beside its limits and peers",
     "exact": "solve a finite Markov problem exactly, draw it, audit the theory",
 }

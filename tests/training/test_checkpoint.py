@@ -215,6 +215,40 @@ def test_a_folder_without_checkpoints_is_an_error_for_people(tmp_path: Path) -> 
         checkpoint.restore(tmp_path / "x", state())
 
 
+# ---- a part of a checkpoint
+
+
+def test_a_part_is_restored_without_reading_the_rest(tmp_path: Path) -> None:
+    path = checkpoint.save(tmp_path, 9, state(), {"steps": 9})
+    part = {"params": {"half": state()["params"]["half"]}, "nothing": None, "count": state()["count"]}
+    position = next(
+        leaf["offset"]
+        for leaf in json.loads((path / "manifest.json").read_text())["leaves"]
+        if leaf["path"] == "['replay'][0]"
+    )
+    flip_a_bit(path / "arrays.bin", position)  # whoever reads the replay will notice
+    with pytest.raises(checkpoint.Damaged):
+        checkpoint.restore(path, state())
+    found = checkpoint.restore_latest(tmp_path, shapes(part), part=True)
+    assert_same_bytes(found.tree, part)
+    assert (found.meta, found.path, found.warning) == ({"steps": 9}, path, None)
+
+
+@pytest.mark.parametrize(
+    ("like", "complaint"),
+    [
+        ({"c": np.zeros(5, np.int32)}, "its leaf ['c'] is int32[4], expected int32[5]"),
+        ({"a": {"z": np.zeros(1)}}, "it has no leaf ['a']['z']"),
+        ({"a": np.zeros(1), "c": np.zeros(4, np.int32)}, "it has no leaf ['a']"),
+    ],
+)
+def test_a_part_that_is_not_there_is_named(tmp_path: Path, like: Any, complaint: str) -> None:
+    path = checkpoint.save(tmp_path, 1, jax.tree.map(lambda s: np.zeros(s.shape, s.dtype), other()), {})
+    with pytest.raises(UserError) as error:
+        checkpoint.restore(path, like, part=True)
+    assert str(error.value) == f"checkpoint {path} does not fit this run: {complaint}"
+
+
 # ---- damage
 
 

@@ -36,8 +36,8 @@ def _first_section(box: str, prog: str) -> str:
     """The text of tyro's error box up to its first rule, as one line."""
     words: list[str] = []
     for line in box.splitlines()[1:]:
-        text = line.strip("│╭╮╰╯ \n")
-        if text and set(text) <= {"─"}:
+        text = line.strip("│╭╮╰╯|+ \n")
+        if text and set(text) <= {"─", "-"}:
             break
         words += text.split()
     return " ".join(words) + f" (see {prog} --help)"

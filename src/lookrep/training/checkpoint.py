@@ -75,14 +75,19 @@ def latest(folder: Path) -> Path | None:
     return whole[-1] if whole else None
 
 
-def restore(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
+def restore(path: Path, like: Any, *, part: bool = False) -> tuple[Any, dict[str, Any]]:
     """A checkpoint as numpy arrays in the structure of `like` (arrays or `jax.ShapeDtypeStruct`s), and its meta.
 
-    Every byte is checked against its checksum; every leaf must have the path, shape and dtype that `like` has.
+    Every byte is checked against its checksum; every leaf must have the path, shape and dtype that `like` has. With
+    `part`, leaves that `like` lacks (a replay of tens of GB, say) are passed over, unread and unchecked.
     """
     manifest = _read_manifest(path)
     expected = [(*_spec(key, leaf),) for key, leaf in _flatten(like)]
-    _check_same_leaves(path, manifest["leaves"], expected)
+    stored = manifest["leaves"]
+    if part:
+        wanted = {key for key, _, _ in expected}
+        stored = [leaf for leaf in stored if leaf["path"] in wanted]
+    _check_same_leaves(path, stored, expected)
     arrays = path / ARRAYS
     try:
         size = arrays.stat().st_size
@@ -91,19 +96,22 @@ def restore(path: Path, like: Any) -> tuple[Any, dict[str, Any]]:
         with open(arrays, "rb", buffering=0) as file:
             values = [
                 _read_leaf(file, arrays, leaf, shape, dtype)
-                for leaf, (_, shape, dtype) in zip(manifest["leaves"], expected, strict=True)
+                for leaf, (_, shape, dtype) in zip(stored, expected, strict=True)
             ]
     except OSError as error:
         raise Damaged(f"cannot read checkpoint file {arrays}: {error.strerror or error}") from error
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), values), manifest["meta"]
 
 
-def restore_latest(folder: Path, like: Any) -> Restored:
-    """The newest checkpoint that is intact; a checkpoint that is intact but does not fit `like` is an error."""
+def restore_latest(folder: Path, like: Any, *, part: bool = False) -> Restored:
+    """The newest checkpoint that is intact; a checkpoint that is intact but does not fit `like` is an error.
+
+    `part` as in `restore`.
+    """
     damage: list[str] = []
     for path in reversed(_checkpoints(folder)):
         try:
-            tree, meta = restore(path, like)
+            tree, meta = restore(path, like, part=part)
         except Damaged as error:
             damage.append(str(error))
             continue

@@ -1,0 +1,104 @@
+"""`lookrep play`: a video of one agent at play, with what both of its networks think."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from lookrep.commands.eval import check_playing
+from lookrep.commands.parsing import parse
+from lookrep.errors import UserError
+
+if TYPE_CHECKING:
+    from lookrep.playing import Recording, Trained
+    from lookrep.video.frames import Labels
+
+DEFAULT_MAX_STEPS = 500
+MOVES = {"n": "no-op", "l": "left", "u": "up", "r": "right", "d": "down", "f": "fire"}  # MinAtar's letters
+
+
+def _count(default: str) -> Any:
+    return tyro.conf.arg(metavar="N", help_behavior_hint=f"(default: {default})")
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Film an agent of a run, from its last checkpoint, with both networks' values or return distributions.
+
+    lookrep play runs/first --video first.gif
+    """
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """folder of the run"""
+    video: Path
+    """file to write: .gif, or .mp4 where ffmpeg is installed"""
+    agent: Annotated[int | None, tyro.conf.arg(metavar="I", help_behavior_hint="(default: the first)")] = None
+    """number of the agent that plays"""
+    episodes: Annotated[int | None, _count("1, or what fits --max-steps")] = None
+    """stop after this many episodes"""
+    max_steps: Annotated[int | None, _count(f"{DEFAULT_MAX_STEPS}")] = None
+    """stop after this many steps in all, one frame each"""
+    epsilon: float = 0.001
+    """how often a random action is taken; noisy layers are off"""
+    seed: int = 0
+    """of the environment's randomness: the first episodes of lookrep eval with the same seed"""
+    fps: int = 15
+    """frames per second"""
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = parse(Arguments, argv, "lookrep play")
+    counts = {"episodes": arguments.episodes, "max_steps": arguments.max_steps}
+    check_playing(arguments.epsilon, arguments.seed, **counts)
+    if not 1 <= arguments.fps <= 50:
+        raise UserError(f"fps = {arguments.fps}: must be from 1 to 50 (players slow faster gifs down)")
+    from lookrep import playing, video  # JAX and matplotlib: --help and bad flags should not wait for them
+    from lookrep.video.frames import Film
+
+    video.check_path(arguments.video)
+    trained = playing.load(arguments.run)
+    trained = playing.choose(trained, int(trained.numbers[0]) if arguments.agent is None else arguments.agent)
+    if playing.diverged(trained).any():
+        raise UserError(f"agent {trained.numbers[0]} of {arguments.run} has turned NaN: there are no values to draw")
+    episodes = arguments.episodes or (1 if arguments.max_steps is None else None)
+    with video.pending(arguments.video) as temporary:
+        recording = playing.record(
+            trained,
+            max_episodes=episodes,
+            max_steps=arguments.max_steps or DEFAULT_MAX_STEPS,
+            epsilon=arguments.epsilon,
+            seed=arguments.seed,
+        )
+        film = Film(recording, labels(trained))
+        video.write(temporary, film, arguments.fps)
+    _report(arguments, trained, recording)
+    return 0
+
+
+def labels(trained: "Trained") -> "Labels":
+    """What the video says about this agent; MinAtar's actions and channels have names."""
+    from lookrep.envs.minatar.engine import MinAtar
+    from lookrep.video.frames import Labels
+
+    config, env = trained.config, trained.env
+    title = f"{config.env} · {config.agent} · target: {config.settings.target.target}"
+    subtitle = f"agent {trained.numbers[0]} after {trained.agent_steps:,} steps"
+    if isinstance(env, MinAtar):
+        return Labels(title, subtitle, tuple(MOVES[letter] for letter in env.rules.actions), env.rules.channels)
+    return Labels(title, subtitle, tuple(f"action {i}" for i in range(env.num_actions)))
+
+
+def _report(arguments: Arguments, trained: "Trained", recording: "Recording") -> None:
+    import numpy as np
+
+    returns = np.bincount(recording.episodes, recording.rewards)
+    listed = ", ".join(f"{x:.6g}" for x in returns[:20]) + (", …" if len(returns) > 20 else "")
+    size = arguments.video.stat().st_size
+    frames = f"{len(recording.actions)} frames, {size / 1e6:.1f} MB"
+    earned = f"return{'s' if len(returns) > 1 else ''} {listed}"
+    cut = "" if recording.ends[-1] else " (the last episode is cut: --max-steps)"
+    print(f"{arguments.video}: agent {trained.numbers[0]}, {frames}, {earned}{cut}")
+    if trained.warning:
+        print(trained.warning)
