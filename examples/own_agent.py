@@ -2,11 +2,10 @@
 
     python examples/own_agent.py --target replicate      (or hard, polyak)
 
-The ten lines to take into your own agent are marked with `# <-`.
+The lines to take into your own agent are marked with `# <-`.
 """
 
 import argparse
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -116,8 +115,8 @@ def step(rule: targets.TargetUpdate, optimizer: optax.GradientTransformation, ag
 
     updates_done = t - WARMUP + 1
     params, optimizer_state = jax.lax.cond(updates_done > 0, learn, lambda c: c, (agent.params, agent.optimizer))
-    states: Callable[[jax.Array], jax.Array] = lambda k: batch(k + 1).state  # noqa: E731
-    target = rule.update(agent.target, params, jnp.maximum(updates_done, 0), batches=states)  # <-
+    done = jnp.maximum(updates_done, 0)
+    target = rule.update(agent.target, params, done, batches=lambda k: batch(k + 1).state)  # <-
 
     agent = Agent(
         params, optimizer_state, target, memory,

@@ -77,7 +77,7 @@ class HeadShape:
     implicit: bool = False  # IQN: the K fractions are inputs, drawn for each observation
 
 
-# Every layer: uniform with variance 1/(3·fan-in), as in Dopamine and in PyTorch's default.
+# Every layer: uniform with variance 1/(3·fan-in), PyTorch's default and so that of MinAtar's own agents.
 INITIALIZER = nn.initializers.variance_scaling(1.0 / 3.0, "fan_in", "uniform")
 COSINES = 64  # IQN's embedding of a fraction
 
@@ -112,6 +112,10 @@ class _Net(nn.Module):
         fractions_key, noise_key = (None, None) if key is None else jax.random.split(key)
         even = (jnp.arange(head.size, dtype=jnp.float32) + 0.5) / head.size
         taus = jnp.broadcast_to(even, (batch, head.size))
+        widths = self.torso.widths
+        if head.implicit and not self.torso.channels:
+            # Fractions modulate features, not the observation: where that is 0, as in a one-hot, they would say nothing.
+            x, widths = nn.relu(_Dense(widths[0])(x)), widths[1:]
         if head.implicit:
             if fractions_key is not None:
                 taus = jax.random.uniform(fractions_key, taus.shape)
@@ -127,7 +131,7 @@ class _Net(nn.Module):
             return _Dense(features, name=name)(y)
 
         def stream(y: jax.Array, outputs: int, name: str) -> jax.Array:
-            for i, width in enumerate(self.torso.widths):
+            for i, width in enumerate(widths):
                 y = nn.relu(dense(y, width, f"{name}_{i}"))
             y = dense(y, outputs * per_row, f"{name}_out")
             y = y.reshape(*y.shape[:-1], outputs, per_row)

@@ -365,7 +365,7 @@ def _subkeys(key_data: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Ar
 
 def _no_tally(agents: int) -> Tally:
     none, zero = jnp.zeros(agents, jnp.int32), jnp.zeros(agents)
-    return Tally(none, zero, jnp.full(agents, -math.inf), zero, none)
+    return Tally(none, zero, jnp.full(agents, -math.inf, jnp.float32), zero, none)
 
 
 def _where(condition: jax.Array, yes: Any, no: Any) -> Any:

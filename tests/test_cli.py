@@ -1,0 +1,91 @@
+"""The `lookrep` command itself: help, version, and one line for a word it does not know."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+from importlib.metadata import entry_points
+
+import pytest
+
+import lookrep
+from lookrep import cli, commands
+
+
+def test_help_names_every_command_with_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    for name, purpose in cli.COMMANDS.items():
+        assert any(line.split() == [name, *purpose.split()] for line in shown.splitlines())
+
+
+def test_without_a_command_the_help_is_shown_and_the_status_is_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 2
+    bare = capsys.readouterr()
+    assert cli.main(["-h"]) == 0
+    assert bare.out == capsys.readouterr().out
+    assert bare.err == ""
+
+
+def test_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"{lookrep.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("trian", "did you mean 'train'?"),
+        ("exat", "did you mean 'exact'?"),
+        ("xyzzy", "choose from train, "),
+        ("--verson", "choose from train, "),
+    ],
+)
+def test_an_unknown_command_is_one_line_with_a_hint(word: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([word]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"lookrep: unknown command '{word}': {hint}")
+    assert said.err.count("\n") == 1
+
+
+def test_every_command_there_is_can_be_called() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(commands.__path__)}
+    with_main = {name for name in modules if hasattr(importlib.import_module(f"lookrep.commands.{name}"), "main")}
+    assert with_main == set(cli.COMMANDS)
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        cli.main([name, "--help"])
+    assert stop.value.code == 0
+    assert f"usage: lookrep {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_a_flag_that_no_command_has_is_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([name, "--no-such-flag"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("lookrep: ")
+    assert said.err.count("\n") == 1
+
+
+def test_the_installed_script_is_this_function() -> None:
+    (script,) = entry_points(group="console_scripts", name="lookrep")
+    assert script.load() is cli.main
+
+
+def test_help_and_version_do_not_wait_for_jax() -> None:
+    code = "import sys, lookrep.cli as c; c.main(['--help']); c.main(['--version']); sys.exit('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def test_a_process_ends_with_the_status(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    asked = subprocess.run(
+        [sys.executable, "-m", "lookrep.cli", "nonsense"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert asked.returncode == 2
+    assert "Traceback" not in asked.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,244 @@
+"""The documents keep their word: code in them runs, names and links exist, commands parse, tables match the code."""
+
+import dataclasses
+import doctest
+import importlib
+import re
+import shlex
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookrep import cli, config
+from lookrep.commands import train
+from lookrep.commands.parsing import parse
+from lookrep.errors import UserError
+from lookrep.training import metrics
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
+EACH = pytest.mark.parametrize("path", DOCUMENTS, ids=NAMES)
+
+
+def blocks(path: Path, language: str) -> list[str]:
+    """Fenced code blocks of a document in one language; `""` for those that name none."""
+    every = re.findall(r"^```(\w*)\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+    return [text for name, text in every if name == language]
+
+
+def without_blocks(path: Path) -> str:
+    return re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def rows(path: Path) -> Iterator[list[str]]:
+    """Cells of every table row but headings; a bar inside a cell has a backslash."""
+    lines = path.read_text().splitlines()
+    for i, line in enumerate(lines):
+        heading = line.startswith("|---") or (i + 1 < len(lines) and lines[i + 1].startswith("|---"))
+        if line.startswith("|") and not heading:
+            yield [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def anchors(path: Path) -> set[str]:
+    """What GitHub makes of a document's headings."""
+    headings = re.findall(r"^#+ (.*)$", without_blocks(path), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+# Code
+
+
+@EACH
+def test_the_python_in_a_document_runs_from_top_to_bottom(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {}
+    runner = doctest.DocTestRunner()
+    for number, block in enumerate(blocks(path, "python")):
+        if block.startswith(">>>"):
+            test = doctest.DocTestParser().get_doctest(block, names, f"{path.name} block {number}", str(path), 0)
+            runner.run(test, clear_globs=False)
+            names.update(test.globs)
+        else:
+            exec(compile(block, f"{path.name} block {number}", "exec"), names)
+    assert runner.summarize(verbose=False).failed == 0
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/training.md"])
+def test_the_environment_in_a_document_can_be_trained_on(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = next(block for block in blocks(ROOT / name, "python") if block.startswith("# my_envs.py"))
+    # A module of its own for each document: Python imports a name once.
+    module = "envs_of_" + re.sub(r"\W", "_", name)
+    (tmp_path / f"{module}.py").write_text(source)
+    shown = (line for line in commands(ROOT / name) if "my_envs:" in " ".join(line))
+    environment, *flags = next(shown)[2:]
+    quick = (
+        "--steps 400 --warmup-steps 100 --log-interval-steps 400 --replay-capacity-steps 400 --network mlp:8 --quiet"
+    )
+    environment = environment.replace("my_envs", module)
+    assert cli.main(["train", environment, *flags, *quick.split()]) == 0
+    found = metrics.read(tmp_path / flags[flags.index("--out") + 1])
+    assert found["agent_steps"].tolist() == [400]
+    assert found["online_updates"].tolist() == [75]
+
+
+# Links and names
+
+
+@EACH
+def test_every_link_leads_somewhere(path: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", without_blocks(path)):
+        if link.startswith(("http://", "https://")):
+            continue
+        file, _, anchor = link.partition("#")
+        goal = (path.parent / file).resolve() if file else path
+        assert goal.exists(), f"{path.name} links to {file}, which is not there"
+        assert not anchor or anchor in anchors(goal), f"{path.name} links to #{anchor} of {goal.name}: no such heading"
+
+
+@EACH
+def test_every_name_of_ours_in_a_document_can_be_imported(path: Path) -> None:
+    for dotted in re.findall(r"`(lookrep(?:\.\w+)+)(?:\([^`]*\))?`", without_blocks(path)):
+        parts, found = dotted.split("."), None
+        for count in range(len(parts), 0, -1):
+            try:
+                found = importlib.import_module(".".join(parts[:count]))
+            except ModuleNotFoundError:
+                continue
+            for attribute in parts[count:]:
+                assert hasattr(found, attribute), f"{path.name} names {dotted}, which does not exist"
+                found = getattr(found, attribute)
+            break
+        assert found is not None, f"{path.name} names {dotted}, which does not exist"
+
+
+def test_paper_to_code_has_every_numbered_part_and_says_what_is_missing() -> None:
+    table = {row[0]: row for row in rows(ROOT / "docs/paper-to-code.md")}
+    text = " / ".join(table)
+    parts = ["Algorithm 1", "Algorithm Lookahead", "Algorithm Replicate", "Theorem 4.3", "Corollary 4.4", "Theorem A.5"]
+    parts += ["F_single", "F_pair", "F_value", "loss `H`", "loss `G`", "equation (1)", "equation (2)", "B.1", "B.2"]
+    parts += [f"Claim {n}" for n in (1, 2, 3)] + [f"Lemma A.{n}" for n in (1, 2, 3, 4)]
+    parts += [f"Assumption 4.{n}" for n in (1, 2)] + [f"Figure {n}" for n in range(1, 9)] + ["Figures 9 and 10"]
+    assert [part for part in parts if part not in text] == []
+    for name, (_, _, where, how, status) in table.items():
+        word = status.partition(":")[0]
+        assert word in ("done", "partly", "not yet", "no code"), name
+        if word in ("done", "partly"):
+            assert "lookrep." in where or where.startswith("as "), f"{name} is {word}, but where?"
+        if word == "not yet":
+            assert (where, how) == ("–", "–"), f"{name} is not there yet, so nothing can be named for it"
+
+
+# Commands
+
+
+def commands(path: Path) -> list[list[str]]:
+    """The `lookrep …` and `make …` lines of a document, in blocks and in running text, as words."""
+    lines = [
+        line.removeprefix("$ ")
+        for language in ("", "bash", "sh")
+        for b in blocks(path, language)
+        for line in b.splitlines()
+    ]
+    lines += re.findall(r"`([^`\n]+)`", without_blocks(path))
+    words = [shlex.split(line, comments=True) for line in lines if re.match(r"(lookrep|make) [a-z]", line)]
+    return [line for line in words if "…" not in line]
+
+
+def test_the_commands_are_found_in_blocks_and_in_running_text() -> None:
+    found = commands(ROOT / "README.md")
+    assert ["make", "demo"] in found
+    assert ["lookrep", "play", "runs/first", "--video", "first.gif"] in found
+    assert ["lookrep", "exact", "two-state", "--figure", "docs/figures/two-state.png"] in found
+    assert sum(line.count("--resume") for line in commands(ROOT / "docs/training.md")) == 2
+
+
+class Understood(Exception):
+    """Stops a command once its flags are parsed."""
+
+
+def parse_and_stop(*args: Any, **settings: Any) -> None:
+    raise Understood(parse(*args, **settings))
+
+
+@EACH
+def test_every_command_in_a_document_is_understood(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "load", lambda path: config.RunConfig(env="minatar/breakout"))
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for program, name, *rest in commands(path):
+        if program == "make":
+            assert name in targets
+            continue
+        assert name in cli.COMMANDS, f"{path.name} shows lookrep {name}, which is no command"
+        if rest in ([], ["--help"]):
+            continue  # the bare name of a command, in running text
+        command = importlib.import_module(f"lookrep.commands.{name}")
+        with monkeypatch.context() as patch:
+            patch.setattr(command, "parse", parse_and_stop)
+            try:
+                with pytest.raises(Understood):
+                    command.main(rest)
+            except UserError as error:
+                pytest.fail(f"{path.name}: lookrep {name} {shlex.join(rest)}: {error}")
+
+
+# docs/agents.md against config.py
+
+
+def settings_of(kind: Any) -> Iterator[tuple[str, Any, Any]]:
+    """(name, default, type) of every plain field, in the order of the help."""
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        if dataclasses.is_dataclass(hints[field.name]):
+            yield from settings_of(hints[field.name])
+        else:
+            yield field.name, field.default, hints[field.name]
+
+
+def agents_rows() -> dict[str, list[str]]:
+    return {row[0].strip("`"): row[1:] for row in rows(ROOT / "docs/agents.md")}
+
+
+def test_agents_md_has_every_setting_with_its_default() -> None:
+    documented = {name: row[0].strip("`") for name, row in agents_rows().items() if name.startswith("--")}
+    expected = {
+        f"--{name.replace('_', '-')}": "" if default is dataclasses.MISSING else str(default)
+        for name, default, _ in settings_of(config.RunConfig)
+    }
+    assert documented == expected
+
+
+def test_agents_md_gives_units_and_choices() -> None:
+    table = agents_rows()
+    for name, _, kind in settings_of(config.RunConfig):
+        unit = table[f"--{name.replace('_', '-')}"][1]
+        if typing.get_origin(kind) is typing.Literal:
+            assert unit == ", ".join(f"`{choice}`" for choice in typing.get_args(kind))
+        elif kind is bool:
+            assert unit == "switch"
+        elif name.endswith("_steps") or name == "steps":
+            assert unit == "agent steps"
+        elif name.endswith("_updates"):
+            assert unit.endswith("updates")
+
+
+@pytest.mark.parametrize("agent", config.AGENTS)
+def test_agents_md_says_which_flags_a_preset_stands_for(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    flags = agents_rows()[agent][0].strip("`").split()
+    monkeypatch.setattr(train, "parse", parse_and_stop)
+    with pytest.raises(Understood) as understood:
+        train.main(["minatar/breakout", "--agent", "dqn", *flags])
+    assert understood.value.args[0].run.settings == config.preset(agent)
+
+
+def test_training_md_explains_every_column_of_the_metrics() -> None:
+    first_cells = " ".join(row[0] for row in rows(ROOT / "docs/training.md"))
+    assert [name for name in metrics.COLUMNS if f"`{name}`" not in first_cells] == []
