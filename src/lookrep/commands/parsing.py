@@ -33,11 +33,13 @@ def parse(kind: type[T], argv: Sequence[str], prog: str, default: T | None = Non
 
 
 def _first_section(box: str, prog: str) -> str:
-    """The text of tyro's error box up to its first rule, as one line."""
+    """What stands under the title of tyro's error box, up to the next rule, as one line."""
     words: list[str] = []
     for line in box.splitlines()[1:]:
-        text = line.strip("│╭╮╰╯|+ \n")
-        if text and set(text) <= {"─", "-"}:
-            break
+        text = line.strip("│╭╮╰╯ \n")
+        if text and set(text) <= {"─", "-"}:  # dashes where the terminal has no box characters
+            if words:
+                break
+            continue
         words += text.split()
     return " ".join(words) + f" (see {prog} --help)"
