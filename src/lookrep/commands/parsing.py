@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -42,4 +43,5 @@ def _first_section(box: str, prog: str) -> str:
                 break
             continue
         words += text.split()
-    return " ".join(words) + f" (see {prog} --help)"
+    text = re.sub(r"^Error parsing [a-z_.]+: ", "", " ".join(words))  # a dataclass's own complaint names the field
+    return f"{text} (see {prog} --help)"
