@@ -150,6 +150,11 @@ class AgentConfig:
         cycle, capacity = learning.steps_per_update, replay.replay_capacity_steps
         if capacity % cycle:
             raise UserError(f"replay_capacity_steps = {capacity}: must be a multiple of steps_per_update = {cycle}")
+        if capacity < learning.n_steps + cycle:
+            raise UserError(
+                f"replay_capacity_steps = {capacity}: must be at least n_steps + steps_per_update = "
+                f"{learning.n_steps + cycle}, or nothing could be sampled"
+            )
         if replay.warmup_steps % cycle:
             raise UserError(f"warmup_steps = {replay.warmup_steps}: must be a multiple of steps_per_update = {cycle}")
         if replay.warmup_steps < learning.n_steps + 1:

@@ -19,7 +19,7 @@ from lookrep import config as configs
 from lookrep import envs
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
-from lookrep.training import checkpoint, progress
+from lookrep.training import checkpoint, metrics, progress
 from lookrep.training.fused import FusedEngine
 from lookrep.training.interrupt import graceful
 from lookrep.training.metrics import FILE as METRICS_FILE
@@ -49,10 +49,11 @@ def make_engine(config: RunConfig) -> Engine:
 
 def start(config: RunConfig, out: Path, *, quiet: bool = False) -> bool:
     """Train from scratch into a new folder; whether it reached its end (or was interrupted)."""
-    engine = make_engine(config)  # everything that can be wrong with the configuration shows before a file is made
-    if (out / CONFIG_FILE).exists() or (out / METRICS_FILE).exists():
-        raise UserError(f"{out} already holds a run: lookrep train --resume {out}, or choose another --out")
+    engine = make_engine(config)
+    engine.shapes()  # whatever can be wrong with the configuration shows before a file is made
     try:
+        if (out / CONFIG_FILE).exists() or (out / METRICS_FILE).exists():
+            raise UserError(f"{out} already holds a run: lookrep train --resume {out}, or choose another --out")
         out.mkdir(parents=True, exist_ok=True)
         _write_config(config, out)
     except OSError as error:
@@ -62,19 +63,23 @@ def start(config: RunConfig, out: Path, *, quiet: bool = False) -> bool:
 
 def resume(out: Path, steps: int | None = None, *, quiet: bool = False) -> bool:
     """Go on from the last checkpoint, or from the start if there is none yet; `steps` sets a new end."""
-    config = configs.load(out)
-    if steps is not None and steps != config.steps:
-        config = configs.replace(config, steps=steps)
-        _write_config(config, out)
+    stored = configs.load(out)
+    config = stored if steps is None else configs.replace(stored, steps=steps)
     engine = make_engine(config)
+    notes: list[str] = []
     if checkpoint.latest(out / CHECKPOINTS) is None:
-        return _loop(engine, config, out, engine.init(), 0, resumed=True, quiet=quiet)
-    restored = checkpoint.restore_latest(out / CHECKPOINTS, engine.shapes())
-    at_steps = int(restored.meta["agent_steps"])
-    if at_steps >= config.steps:
-        raise UserError(f"{out} is finished ({at_steps:,} steps): --steps with a larger number goes on")
-    state = engine.place(restored.tree)
-    notes = [restored.warning] if restored.warning else []
+        if _last_row_steps(out) >= stored.steps:
+            raise UserError(f"{out} is finished and has no checkpoint to go on from: choose a new --out")
+        state, at_steps = engine.init(), 0
+    else:
+        restored = checkpoint.restore_latest(out / CHECKPOINTS, engine.shapes())
+        at_steps = int(restored.meta["agent_steps"])
+        if at_steps >= config.steps:
+            raise UserError(f"{out} is finished ({at_steps:,} steps): --steps with a larger number goes on")
+        state = engine.place(restored.tree)
+        notes += [restored.warning] if restored.warning else []
+    if config != stored:
+        _write_config(config, out)
     return _loop(engine, config, out, state, at_steps, resumed=True, quiet=quiet, notes=notes)
 
 
@@ -130,8 +135,14 @@ def _loop(
         verb = "finished" if complete else "stopped after"
         print(progress.finished(summary, config.agents, seconds, out, started_at_steps=started_at_steps, verb=verb))
     if not complete:
-        print(f"interrupted; go on with: lookrep train --resume {out}")
+        again = "go on with" if config.checkpoint_interval_steps else "without checkpoints, start again with"
+        print(f"interrupted; {again}: lookrep train --resume {out}")
     return complete
+
+
+def _last_row_steps(out: Path) -> int:
+    steps = metrics.read(out)["agent_steps"] if (out / METRICS_FILE).exists() else np.array([])
+    return int(steps.max(initial=0))
 
 
 def _write_config(config: RunConfig, out: Path) -> None:
