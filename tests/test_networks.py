@@ -128,7 +128,7 @@ def test_every_noisy_layer_draws_its_own_noise() -> None:
 
 
 def test_implicit_quantiles_draw_a_fraction_for_each_output_and_embed_it_by_64_cosines() -> None:
-    network = compiled(Torso((), (2,)), HeadShape(1, 4, implicit=True), (1,))
+    network = compiled(Torso((), (8, 2)), HeadShape(1, 4, implicit=True), (1,))
     params = jax.device_get(network.init(jax.random.key(3)))
     x = np.linspace(-1, 2, 2000, dtype=np.float32)[:, None]
     even, drawn = network.apply(params, x, None), network.apply(params, x, jax.random.key(1))
@@ -137,10 +137,13 @@ def test_implicit_quantiles_draw_a_fraction_for_each_output_and_embed_it_by_64_c
     counts, _ = np.histogram(drawn.taus, bins=10, range=(0, 1))
     assert ((counts - 800) ** 2 / 800).sum() < 27.9  # χ² with 9 degrees of freedom, p = 0.001
     for out in (even, drawn):
-        # By hand: relu(Σ_i cos(π i τ) E_i + b) · x, then the dense layers (Dabney et al. 2018b, eq. 4)
+        # By hand: features ψ(x) · φ(τ), φ(τ) = relu(Σ_i cos(π i τ) E_i + b), then dense (Dabney et al. 2018b, eq. 4)
         cosines = np.cos(np.pi * np.asarray(out.taus)[..., None] * np.arange(1, 65))
-        embedded = np.maximum(cosines @ params["_Dense_0"]["kernel"] + params["_Dense_0"]["bias"], 0)
-        hidden = np.maximum(x[:, None] * embedded @ params["q_0"]["kernel"] + params["q_0"]["bias"], 0)
+        features, embedded = (
+            np.maximum(y @ params[name]["kernel"] + params[name]["bias"], 0)
+            for y, name in ((x, "_Dense_0"), (cosines, "_Dense_1"))
+        )
+        hidden = np.maximum(features[:, None] * embedded @ params["q_0"]["kernel"] + params["q_0"]["bias"], 0)
         expected = hidden @ params["q_out"]["kernel"] + params["q_out"]["bias"]
         np.testing.assert_allclose(out.per_action[:, 0], expected[..., 0], atol=1e-4)
 

@@ -61,6 +61,11 @@ def build(config: AgentConfig, observation_shape: tuple[int, ...], num_actions: 
             f"target network '{config.network.target_network}' differs from '{config.network.network}': only --target "
             f"replicate can follow across networks, --target {config.target.target} needs the same"
         )
+    if not same_shape and config.target.replicate_start == "online":
+        raise UserError(
+            f"replicate_start = 'online' copies: target network '{config.network.target_network}' cannot copy "
+            f"'{config.network.network}', choose replicate_start = 'target'"
+        )
 
     def compute(params: Any) -> Any:
         if config.network.precision == "f32":

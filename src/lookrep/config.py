@@ -131,6 +131,8 @@ class AgentConfig:
         _at_least(1, replay, "replay_capacity_steps")
         _at_least(0, replay, "warmup_steps")
         _at_least(0, exploration, "epsilon_decay_steps")
+        _below(2**31, replay, "replay_capacity_steps")
+        _below(2**31, exploration, "epsilon_decay_steps")
         _within("discount", learning.discount, 0.0, 1.0)
         _within("epsilon_start", exploration.epsilon_start, 0.0, 1.0)
         _within("epsilon_end", exploration.epsilon_end, 0.0, 1.0)
@@ -145,6 +147,9 @@ class AgentConfig:
                 raise UserError(f"{name} = {rate}: must be a positive number")
         if target.replicate_until_gap is not None and not target.replicate_until_gap >= 0:
             raise UserError(f"replicate_until_gap = {target.replicate_until_gap}: must be at least 0")
+        for name, value in (("v_min", learning.v_min), ("v_max", learning.v_max)):
+            if not math.isfinite(value):
+                raise UserError(f"{name} = {value}: must be a finite number")
         if not learning.v_min < learning.v_max:
             raise UserError(f"v_min = {learning.v_min} must be below v_max = {learning.v_max}")
         cycle, capacity = learning.steps_per_update, replay.replay_capacity_steps
@@ -184,11 +189,14 @@ class RunConfig:
     """agent steps between two checkpoints; the end always has one; 0: none at all"""
     devices: int = 1
     """spread the agents over this many devices"""
-    settings: AgentConfig = field(default_factory=AgentConfig)
+    settings: AgentConfig = field(default_factory=lambda: preset("rainbow"))
 
     def __post_init__(self) -> None:
+        preset(self.agent)  # refuses a name that stands for nothing
         _at_least(1, self, "agents", "steps", "log_interval_steps", "devices")
         _at_least(0, self, "first_agent", "checkpoint_interval_steps", "seed")
+        _below(2**31, self, "steps", "log_interval_steps")  # counters on the device have 32 bits
+        _below(2**32, self, "first_agent", "seed")  # of a larger one JAX would silently use the last 32 bits
         cycle = self.settings.learning.steps_per_update
         for name in ("steps", "log_interval_steps"):
             if getattr(self, name) % cycle:
@@ -245,8 +253,14 @@ def to_json(config: RunConfig) -> dict[str, Any]:
 
 
 def from_json(data: dict[str, Any], where: str = "config") -> RunConfig:
-    """The configuration that `to_json` wrote; unknown, missing and mistyped fields are named."""
-    config: RunConfig = _build(RunConfig, data, where)
+    """The configuration that `to_json` wrote; what is left out is what the agent's name stands for.
+
+    Unknown and mistyped fields are named.
+    """
+    if "env" not in data:
+        raise UserError(f"{where}: field 'env' is missing")
+    agent = _value(str, data.get("agent", "rainbow"), f"{where}: agent")
+    config: RunConfig = _changed(RunConfig("", agent, settings=preset(agent)), data, where)
     return config
 
 
@@ -265,24 +279,24 @@ def load(path: Path) -> RunConfig:
     return from_json(data, str(file))
 
 
-def _build(kind: Any, data: Any, where: str) -> Any:
+def _changed(base: Any, data: Any, where: str) -> Any:
+    """The dataclass `base` with the fields that `data` has."""
     if not isinstance(data, dict):
         raise UserError(f"{where}: expected an object, got {data!r}")
-    hints = typing.get_type_hints(kind)
-    names = {f.name for f in dataclasses.fields(kind)}
-    for name in data:
-        if name not in names:
-            near = difflib.get_close_matches(name, names, n=1)
+    hints = typing.get_type_hints(type(base))
+    values = {}
+    for name, value in data.items():
+        if name not in hints:
+            near = difflib.get_close_matches(name, hints, n=1)
             raise UserError(f"{where}: unknown field '{name}'" + (f", did you mean '{near[0]}'?" if near else ""))
-    for f in dataclasses.fields(kind):
-        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING and f.name not in data:
-            raise UserError(f"{where}: field '{f.name}' is missing")
-    return kind(**{name: _value(hints[name], value, f"{where}: {name}") for name, value in data.items()})
+        old, place = getattr(base, name), f"{where}: {name}"
+        values[name] = (
+            _changed(old, value, place) if dataclasses.is_dataclass(old) else _value(hints[name], value, place)
+        )
+    return dataclasses.replace(base, **values)
 
 
 def _value(kind: Any, value: Any, where: str) -> Any:
-    if dataclasses.is_dataclass(kind):
-        return _build(kind, value, where)
     if typing.get_origin(kind) is Literal:
         if value not in typing.get_args(kind):
             raise UserError(f"{where} = {value!r}: choose from {', '.join(typing.get_args(kind))}")
@@ -303,6 +317,12 @@ def _at_least(low: int, settings: Any, *names: str) -> None:
     for name in names:
         if getattr(settings, name) < low:
             raise UserError(f"{name} = {getattr(settings, name)}: must be at least {low}")
+
+
+def _below(high: int, settings: Any, *names: str) -> None:
+    for name in names:
+        if getattr(settings, name) >= high:
+            raise UserError(f"{name} = {getattr(settings, name)}: must be below {high}")
 
 
 def _within(name: str, value: float, low: float, high: float) -> None:

@@ -262,10 +262,7 @@ def test_two_devices_give_the_same_metrics_as_one(
 def test_a_member_that_turns_nan_is_reported_and_marked_and_the_run_goes_on(
     tmp_path: Path, engine: FusedEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    dqn = dataclasses.replace(
-        engine.config.settings, learning=dataclasses.replace(engine.config.settings.learning, head="dqn")
-    )  # a categorical head would clip the reward to its support
-    config = dataclasses.replace(engine.config, env="probes:RareInfinity", agents=4, steps=2400, settings=dqn)
+    config = dataclasses.replace(engine.config, env="probes:RareNaN", agents=4, steps=2400)
     assert run.start(config, tmp_path / "run")
     found = metrics.read(tmp_path / "run")
     diverged = found["diverged"].reshape(-1, 4)

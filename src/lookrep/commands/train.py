@@ -42,7 +42,10 @@ def main(argv: Sequence[str]) -> int:
     from lookrep.training import run  # imports JAX: --help and bad flags should not wait for it
 
     if arguments.resume is not None:
-        steps = arguments.run.steps if _given(words, "--steps") else None
+        kept = configs.load(arguments.resume)
+        steps = arguments.run.steps
+        if arguments.out or arguments.config or arguments.run != configs.replace(kept, steps=steps):
+            raise UserError("--resume goes on with the settings of that run: only --steps and --quiet go with it")
         return 0 if run.resume(arguments.resume, steps, quiet=arguments.quiet) else 130
     if not arguments.run.env:
         raise UserError("say what to train on: lookrep train minatar/breakout … (or --resume RUN)")
@@ -52,9 +55,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _base(words: list[str]) -> RunConfig:
-    """The settings that flags are changes to: a file's, or those of the agent named."""
-    file = _given(words, "--config")
-    agent = _given(words, "--agent")
+    """The settings that flags are changes to: a run's or a file's, or those of the agent named."""
+    run, file, agent = (_given(words, flag) for flag in ("--resume", "--config", "--agent"))
+    if run is not None:
+        return configs.load(Path(run))
     if file is not None:
         loaded = configs.load(Path(file))
         return dataclasses.replace(loaded, agent=agent, settings=configs.preset(agent)) if agent else loaded

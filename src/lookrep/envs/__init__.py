@@ -37,8 +37,8 @@ def _imported(name: str) -> Any:
     sys.path.insert(0, os.getcwd())  # a file beside the user is what the name usually means
     try:
         module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise UserError(f"environment '{name}': cannot import {module_name} ({error})") from error
+    except Exception as error:  # whatever a user's file may do
+        raise UserError(f"environment '{name}': cannot import {module_name} ({_in_short(error)})") from error
     finally:
         sys.path.remove(os.getcwd())
     factory = getattr(module, attribute, None)
@@ -46,8 +46,10 @@ def _imported(name: str) -> Any:
         raise UserError(f"environment '{name}': {module_name} has no class or function '{attribute}'")
     try:
         return factory()
-    except TypeError as error:
-        raise UserError(f"environment '{name}': {attribute}() must work without arguments ({error})") from error
+    except Exception as error:
+        raise UserError(
+            f"environment '{name}': {attribute}() must work without arguments ({_in_short(error)})"
+        ) from error
 
 
 def _checked(name: str, env: Any) -> Environment:
@@ -56,8 +58,18 @@ def _checked(name: str, env: Any) -> Environment:
         if not hasattr(env, field):
             raise UserError(f"environment '{name}' lacks '{field}' (lookrep.envs.Environment says what it is)")
     key = jax.ShapeDtypeStruct((), jax.random.key(0).dtype)
-    state, observation = jax.eval_shape(env.init, key)
-    after, seen = jax.eval_shape(env.step, key, state, jax.ShapeDtypeStruct((), jnp.int32))
+    try:
+        state, observation = jax.eval_shape(env.init, key)
+    except Exception as error:
+        raise UserError(f"environment '{name}': init fails ({_in_short(error)})") from error
+    try:
+        after, seen = jax.eval_shape(env.step, key, state, jax.ShapeDtypeStruct((), jnp.int32))
+    except Exception as error:
+        raise UserError(f"environment '{name}': step fails ({_in_short(error)})") from error
+    if not isinstance(seen, Timestep):
+        raise UserError(
+            f"environment '{name}': step must give (state, lookrep.envs.Timestep), not {type(seen).__name__}"
+        )
     expected = (tuple(env.observation_shape), jnp.dtype(env.observation_dtype))
     for where, found in (("init", observation), ("step", seen.observation)):
         if (found.shape, found.dtype) != expected:
@@ -70,8 +82,15 @@ def _checked(name: str, env: Any) -> Environment:
     for field, dtype in (("reward", jnp.float32), ("terminated", jnp.bool_), ("truncated", jnp.bool_)):
         value = getattr(seen, field)
         if value.shape != () or value.dtype != dtype:
-            raise UserError(f"environment '{name}': {field} must be a {jnp.dtype(dtype)} scalar, not {value}")
+            found = f"{value.dtype}{list(value.shape)}"
+            raise UserError(f"environment '{name}': {field} must be a {jnp.dtype(dtype)} scalar, not {found}")
     if not 1 <= env.num_actions <= 256:
         raise UserError(f"environment '{name}': num_actions = {env.num_actions} must be from 1 to 256")
     checked: Environment = env
     return checked
+
+
+def _in_short(error: Exception) -> str:
+    """The first line of what someone else's code, or JAX about it, has to say."""
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

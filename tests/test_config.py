@@ -1,0 +1,241 @@
+"""Configuration: what each preset is, what is refused and how it is said, and that JSON gives back what it got."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookrep import config as configs
+from lookrep.config import (
+    AgentConfig,
+    ExplorationConfig,
+    LearningConfig,
+    NetworkConfig,
+    ReplayConfig,
+    RunConfig,
+    TargetConfig,
+)
+from lookrep.errors import UserError
+
+
+def complaint(error: pytest.ExceptionInfo[UserError]) -> str:
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("agent", "head", "double", "n_steps", "prioritised", "dueling", "noisy", "epsilons"),
+    [
+        ("dqn", "dqn", False, 1, False, False, False, (1.0, 0.01)),
+        ("double-dqn", "dqn", True, 1, False, False, False, (1.0, 0.01)),
+        ("c51", "c51", False, 1, False, False, False, (1.0, 0.01)),
+        ("qr-dqn", "qr", False, 1, False, False, False, (1.0, 0.01)),
+        ("iqn", "iqn", False, 1, False, False, False, (1.0, 0.01)),
+        ("rainbow", "c51", False, 3, True, False, False, (1.0, 0.01)),  # Dopamine's: neither double, dueling nor noisy
+        ("full-rainbow", "c51", True, 3, True, True, True, (0.0, 0.0)),
+    ],
+)
+def test_what_an_agents_name_stands_for(
+    agent: str,
+    head: str,
+    double: bool,
+    n_steps: int,
+    prioritised: bool,
+    dueling: bool,
+    noisy: bool,
+    epsilons: tuple[float, float],
+) -> None:
+    settings = configs.preset(agent)
+    learning, network, exploration = settings.learning, settings.network, settings.exploration
+    assert (learning.head, learning.double, learning.n_steps) == (head, double, n_steps)
+    assert settings.replay.prioritised == prioritised
+    assert (network.dueling, network.noisy) == (dueling, noisy)
+    assert (exploration.epsilon_start, exploration.epsilon_end) == epsilons
+    # All else is the same for all: a comparison of two agents compares what their names say.
+    same = dataclasses.replace(
+        settings,
+        learning=dataclasses.replace(learning, head="dqn", double=False, n_steps=1),
+        network=dataclasses.replace(network, dueling=False, noisy=False),
+        replay=dataclasses.replace(settings.replay, prioritised=False),
+        exploration=dataclasses.replace(exploration, epsilon_start=1.0, epsilon_end=0.01),
+    )
+    assert same == configs.preset("dqn")
+
+
+def test_the_list_of_agents_is_the_list_of_presets() -> None:
+    assert len(configs.AGENTS) == 7
+    for agent in configs.AGENTS:
+        configs.preset(agent)
+    with pytest.raises(UserError, match=r"agent 'rainbo' is unknown: did you mean 'rainbow'\?"):
+        configs.preset("rainbo")
+    with pytest.raises(UserError, match="agent 'sarsa' is unknown: choose from dqn, double-dqn"):
+        configs.preset("sarsa")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"n_steps": 0}, "n_steps = 0: must be at least 1"),
+        ({"batch_size": -3}, "batch_size = -3: must be at least 1"),
+        ({"steps_per_update": 0}, "steps_per_update = 0: must be at least 1"),
+        ({"atoms": 1}, "atoms = 1: must be at least 2"),
+        ({"quantiles": 0}, "quantiles = 0: must be at least 1"),
+        ({"discount": 1.1}, "discount = 1.1: must be between 0 and 1"),
+        ({"discount": float("nan")}, "discount = nan: must be between 0 and 1"),
+        ({"learning_rate": 0.0}, "learning_rate = 0.0: must be a positive number"),
+        ({"learning_rate": float("inf")}, "learning_rate = inf: must be a positive number"),
+        ({"adam_epsilon": -1.0}, "adam_epsilon = -1.0: must be a positive number"),
+        ({"v_min": 5.0, "v_max": 5.0}, "v_min = 5.0 must be below v_max = 5.0"),
+        ({"v_max": float("inf")}, "v_max = inf: must be a finite number"),
+        ({"v_min": float("-inf")}, "v_min = -inf: must be a finite number"),
+        ({"replay_capacity_steps": 0}, "replay_capacity_steps = 0: must be at least 1"),
+        ({"replay_capacity_steps": 1002}, "replay_capacity_steps = 1002: must be a multiple of steps_per_update = 4"),
+        ({"replay_capacity_steps": 4, "n_steps": 3}, "replay_capacity_steps = 4: must be at least n_steps + steps_per"),
+        ({"warmup_steps": 1002}, "warmup_steps = 1002: must be a multiple of steps_per_update = 4"),
+        ({"warmup_steps": 0}, "warmup_steps = 0: at least n_steps + 1 = 2 are needed before anything can be sampled"),
+        ({"epsilon_start": 1.5}, "epsilon_start = 1.5: must be between 0 and 1"),
+        ({"epsilon_end": -0.5}, "epsilon_end = -0.5: must be between 0 and 1"),
+        ({"epsilon_decay_steps": -1}, "epsilon_decay_steps = -1: must be at least 0"),
+        ({"tau": 2.0}, "tau = 2.0: must be in (0, 1]"),
+        ({"tau": 0.0}, "tau = 0.0: must be in (0, 1]"),
+        ({"target_period_updates": 0}, "target_period_updates = 0: must be at least 1"),
+        ({"polyak_period_updates": 0}, "polyak_period_updates = 0: must be at least 1"),
+        ({"replicate_updates": 0}, "replicate_updates = 0: must be at least 1"),
+        ({"replicate_batch_size": 0}, "replicate_batch_size = 0: must be at least 1"),
+        ({"replicate_max_updates": 0}, "replicate_max_updates = 0: must be at least 1"),
+        ({"replicate_learning_rate": 0.0}, "replicate_learning_rate = 0.0: must be a positive number"),
+        ({"replicate_until_gap": -1.0}, "replicate_until_gap = -1.0: must be at least 0"),
+        ({"agents": 0}, "agents = 0: must be at least 1"),
+        ({"first_agent": -1}, "first_agent = -1: must be at least 0"),
+        ({"seed": -1}, "seed = -1: must be at least 0"),
+        ({"seed": 2**32}, "seed = 4294967296: must be below 4294967296"),  # to JAX it would be seed 0 again
+        ({"first_agent": 2**32}, "first_agent = 4294967296: must be below 4294967296"),
+        ({"steps": 2**31}, "steps = 2147483648: must be below 2147483648"),
+        ({"epsilon_decay_steps": 10**10}, "epsilon_decay_steps = 10000000000: must be below 2147483648"),
+        ({"steps": 5000}, "steps = 5000: all of it is warm-up (warmup_steps = 5000); nothing would be learned"),
+        ({"steps": 9999}, "steps = 9999: must be a multiple of steps_per_update = 4"),
+        ({"log_interval_steps": 10}, "log_interval_steps = 10: must be a multiple of steps_per_update = 4"),
+        ({"checkpoint_interval_steps": -1}, "checkpoint_interval_steps = -1: must be at least 0"),
+        ({"agents": 3, "devices": 2}, "agents = 3: must be a multiple of devices = 2"),
+        ({"agent": "sarsa"}, "agent 'sarsa' is unknown"),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused_with_its_name(changes: dict[str, Any], words: str) -> None:
+    groups = {
+        "network": NetworkConfig,
+        "learning": LearningConfig,
+        "replay": ReplayConfig,
+        "exploration": ExplorationConfig,
+        "target": TargetConfig,
+    }
+
+    def of(kind: Any) -> dict[str, Any]:
+        return {f.name: changes[f.name] for f in dataclasses.fields(kind) if f.name in changes}
+
+    def build() -> RunConfig:
+        settings = AgentConfig(**{name: kind(**of(kind)) for name, kind in groups.items()})
+        return RunConfig("minatar/breakout", settings=settings, **of(RunConfig))
+
+    with pytest.raises(UserError) as caught:
+        build()
+    assert words in complaint(caught)
+
+
+# JSON
+
+
+def everything_changed() -> RunConfig:
+    settings = AgentConfig(
+        NetworkConfig("mlp:8", "mlp:16", dueling=True, noisy=True, precision="bf16"),
+        LearningConfig("iqn", True, 5, 0.9, 16, 1e-3, 1e-8, 2, 11, -1.0, 1.0, 7),
+        ReplayConfig(2000, 100, True),
+        ExplorationConfig(0.9, 0.1, 10),
+        TargetConfig("replicate", 7, 0.1, 3, 9, "one", 4, 2e-3, "uniform", True, "online", 0.5, 77, "independent"),
+    )
+    return RunConfig("probes:Museum", "iqn", 4, 3, 2000, 5, 200, 400, 2, settings)
+
+
+def changed_fields(config: Any, default: Any) -> int:
+    pairs = [(getattr(config, f.name), getattr(default, f.name)) for f in dataclasses.fields(config)]
+    assert all(a != b for a, b in pairs)
+    return sum(changed_fields(a, b) if dataclasses.is_dataclass(a) else 1 for a, b in pairs)
+
+
+def test_json_gives_back_every_setting() -> None:
+    config = everything_changed()
+    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 46
+    assert configs.from_json(json.loads(json.dumps(configs.to_json(config)))) == config
+
+
+def test_whole_numbers_will_do_for_floats_but_not_the_other_way_round() -> None:
+    data = configs.to_json(RunConfig("minatar/breakout"))
+    data["settings"]["learning"]["v_max"] = 10
+    loaded = configs.from_json(data)
+    assert loaded.settings.learning.v_max == 10.0
+    assert isinstance(loaded.settings.learning.v_max, float)
+
+
+def test_what_a_file_leaves_out_is_what_its_agent_stands_for() -> None:
+    assert configs.from_json({"env": "a:b", "agent": "iqn"}).settings == configs.preset("iqn")
+    partly = configs.from_json({"env": "a:b", "agent": "full-rainbow", "settings": {"learning": {"batch_size": 7}}})
+    preset = configs.preset("full-rainbow")
+    assert partly.settings == dataclasses.replace(preset, learning=dataclasses.replace(preset.learning, batch_size=7))
+    assert configs.from_json({"env": "a:b"}) == RunConfig("a:b", "rainbow", settings=configs.preset("rainbow"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d.pop("env"), "config: field 'env' is missing"),
+        (lambda d: d.update(agnets=3), "config: unknown field 'agnets', did you mean 'agents'?"),
+        (lambda d: d.update(agents="3"), "config: agents = '3': must be int"),
+        (lambda d: d.update(agents=2.5), "config: agents = 2.5: must be int"),
+        (lambda d: d.update(agents=True), "config: agents = True: must be int"),
+        (lambda d: d.update(agents=None), "config: agents = None: must be int"),
+        (lambda d: d.update(agent="rainbo"), "agent 'rainbo' is unknown: did you mean 'rainbow'?"),
+        (lambda d: d.update(agent=3), "config: agent = 3: must be str"),
+        (lambda d: d.update(settings=[]), "config: settings: expected an object, got []"),
+        (lambda d: d["settings"].update(target="hard"), "config: settings: target: expected an object, got 'hard'"),
+        (lambda d: d["settings"]["target"].update(target="soft"), "target = 'soft': choose from hard, polyak"),
+        (lambda d: d["settings"]["target"].update(target=[]), "target = []: choose from hard, polyak"),
+        (lambda d: d["settings"]["target"].update(tau=2), "tau = 2.0: must be in (0, 1]"),
+        (lambda d: d["settings"]["learning"].update(double=1), "double = 1: must be bool"),
+        (lambda d: d["settings"]["learning"].update(discount="high"), "discount = 'high': must be float"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_field_and_what_would_be_right(change: Any, words: str) -> None:
+    data = configs.to_json(RunConfig("minatar/breakout"))
+    change(data)
+    with pytest.raises(UserError) as caught:
+        configs.from_json(data)
+    assert words in complaint(caught)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"{", "not readable as JSON"),
+        (b"[1]", "must hold one JSON object"),
+        (b"\xff\xfe", "not readable as JSON"),
+        (b"", "not readable as JSON"),
+        (None, "no such file"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_refused_with_its_name(
+    content: bytes | None, words: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.json"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        configs.load(file)
+    assert str(file) in complaint(caught)
+    assert words in complaint(caught)
+
+
+def test_a_run_folder_stands_for_the_configuration_in_it(tmp_path: Path) -> None:
+    config = everything_changed()
+    (tmp_path / "config.json").write_text(json.dumps(configs.to_json(config) | {"versions": {"jax": "1"}}))
+    assert configs.load(tmp_path) == configs.load(tmp_path / "config.json") == config
