@@ -114,7 +114,7 @@ class _Net(nn.Module):
         taus = jnp.broadcast_to(even, (batch, head.size))
         widths = self.torso.widths
         if head.implicit and not self.torso.channels:
-            # Fractions modulate features, not the observation: where that is 0, as in a one-hot, they would say nothing.
+            # Fractions modulate features, not the observation: where it is 0, as in a one-hot, they would say nothing.
             x, widths = nn.relu(_Dense(widths[0])(x)), widths[1:]
         if head.implicit:
             if fractions_key is not None:
