@@ -26,7 +26,7 @@ class Arguments:
     out: Path | None = None
     """folder of the new run"""
     resume: Path | None = None
-    """folder of a run to go on with; of the settings below only --steps counts then"""
+    """folder of a run to go on with, with its own settings; only --steps may be given another value"""
     config: Path | None = None
     """a config.json (or a run that has one) to start the settings from, instead of a preset"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
