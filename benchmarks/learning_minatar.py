@@ -1,9 +1,9 @@
 """The runs behind docs/learning.md: rainbow with each target update on three MinAtar games, 16 agents, 1 M steps.
 
-    python benchmarks/learning_minatar.py runs/learning
+    python benchmarks/learning_minatar.py runs/learning [JOB ...]
 
 Each run is what `lookrep train minatar/GAME --agent rainbow --target TARGET --agents 16 --steps 1_000_000` does; here
-the target updates of a game train in three threads of one process, so that compiling one overlaps with running another.
+three jobs train in threads of one process, so that compiling one overlaps with running another.
 """
 
 import dataclasses
@@ -11,45 +11,41 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from lookrep.config import AgentConfig, RunConfig, preset
 from lookrep.training import run
 
 GAMES = ("breakout", "freeway", "space_invaders")
+AGENTS, STEPS = 16, 1_000_000
 
 
-def variants() -> dict[str, AgentConfig]:
+def jobs() -> dict[str, tuple[str, AgentConfig]]:
+    """Name → (game, settings)."""
     base = preset("rainbow")
-    targets = {name: dataclasses.replace(base.target, target=name) for name in ("hard", "polyak", "replicate")}
-    found = {name: dataclasses.replace(base, target=target) for name, target in targets.items()}
+
+    def target(**changes: Any) -> AgentConfig:
+        return dataclasses.replace(base, target=dataclasses.replace(base.target, **changes))
+
+    found = {
+        f"{game}-{name}": (game, target(target=name)) for game in GAMES for name in ("hard", "polyak", "replicate")
+    }
+    low = dataclasses.replace(base, network=dataclasses.replace(base.network, precision="bf16"))
+    found["breakout-hard-bf16"] = ("breakout", low)
+    found["breakout-replicate-250"] = ("breakout", target(target="replicate", replicate_updates=250))
     return found
 
 
-def main(folder: Path, agents: int, steps: int) -> None:
-    jobs = [(game, name, settings) for game in GAMES for name, settings in variants().items()]
-    base = preset("rainbow")
-    low = dataclasses.replace(base, network=dataclasses.replace(base.network, precision="bf16"))
-    as_many = dataclasses.replace(
-        base, target=dataclasses.replace(base.target, target="replicate", replicate_updates=250)
+def train(folder: Path, name: str) -> None:
+    game, settings = jobs()[name]
+    config = RunConfig(
+        f"minatar/{game}", "rainbow", AGENTS, steps=STEPS, checkpoint_interval_steps=0, settings=settings
     )
-    jobs += [("breakout", "hard-bf16", low), ("breakout", "replicate-250", as_many)]
-
-    def train(job: tuple[str, str, AgentConfig]) -> None:
-        game, name, settings = job
-        config = RunConfig(
-            f"minatar/{game}", "rainbow", agents, steps=steps, checkpoint_interval_steps=0, settings=settings
-        )
-        began = time.perf_counter()
-        run.start(config, folder / f"{game}-{name}", quiet=True)
-        print(f"{game} {name}: {time.perf_counter() - began:.0f} s", flush=True)
-
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(train, jobs))
+    began = time.perf_counter()
+    run.start(config, folder / name, quiet=True)
+    print(f"{name}: {time.perf_counter() - began:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
-    main(
-        Path(sys.argv[1]),
-        int(sys.argv[2]) if len(sys.argv) > 2 else 16,
-        int(sys.argv[3]) if len(sys.argv) > 3 else 1_000_000,
-    )
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda name: train(Path(sys.argv[1]), name), sys.argv[2:] or jobs()))
