@@ -4,15 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := out/demo
-# Short, so that it fits a demo: exploration ends early. Not the settings of a real run.
-DEMO_RUN := minatar/breakout --agent rainbow --agents 2 --steps 20_000 --log-interval-steps 4_000 \
-	--warmup-steps 1_000 --epsilon-decay-steps 8_000 --seed 0
+# Short, so that it fits a demo: a few minutes on two cores. Not the settings of a real study.
+DEMO_STUDY := minatar-targets --variant hard polyak replicate-all --seeds 3 --steps 24_000
+STUDIES := exact minatar-targets minatar-kr network-pairs paper-ablation paper-kr paper-norms paper-55
 
-.PHONY: help demo test lint types clean
+.PHONY: help demo test smoke lint types clean
 
 help:
-	@echo "make demo   install, then the paper's two exact examples and a short MinAtar training"
+	@echo "make demo   install, then the paper's two exact examples, a small study on MinAtar, and its report"
 	@echo "make test   install, then the tests"
+	@echo "make smoke  install, then every built-in study in its smallest size (5 to 10 minutes)"
 	@echo "make lint   ruff;  make types  mypy;  make clean  remove the environment"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -27,20 +28,22 @@ demo: $(STAMP)
 	$(BIN)/lookrep exact two-state --figure $(DEMO)/figure1.png
 	$(BIN)/lookrep exact two-state-two-spaces --figure $(DEMO)/figure8.png
 	@echo
-	@echo "2. Two Rainbow agents on MinAtar, with a copied target, then with a learned one (too short to compare them)."
-	$(BIN)/lookrep train $(DEMO_RUN) --target hard --out $(DEMO)/hard
-	$(BIN)/lookrep train $(DEMO_RUN) --target replicate --replicate-updates 250 --out $(DEMO)/replicate
+	@echo "2. A small study: Rainbow on MinAtar breakout with three target updates (too short to tell which is best)."
+	$(BIN)/lookrep study run $(DEMO_STUDY) --out $(DEMO)/study
 	@echo
-	@echo "3. How well they play."
-	$(BIN)/lookrep eval $(DEMO)/hard
-	$(BIN)/lookrep eval $(DEMO)/replicate
+	@echo "3. Its report."
+	$(BIN)/lookrep report $(DEMO)/study -o $(DEMO)/report.html
 	@echo
-	@echo "Figures: $(DEMO)/figure1.png and figure8.png. Runs: $(DEMO)/hard and $(DEMO)/replicate (metrics.jsonl in each)."
-	@echo "Next: $(BIN)/lookrep play $(DEMO)/replicate --video $(DEMO)/replicate.gif, and README.md"
+	@echo "Open $(DEMO)/report.html in a browser. Figures of the exact examples: $(DEMO)/figure1.png and figure8.png."
+	@echo "Next: README.md, and docs/results/minatar-targets for what a real study says."
 
 # A file's tests share what they compile, so they stay in one process.
 test: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+smoke: $(STAMP)
+	@rm -rf out/smoke
+	for study in $(STUDIES); do $(BIN)/lookrep study run $$study --size smoke --out out/smoke/$$study || exit 1; done
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -13,6 +13,9 @@ COMMANDS = {
     "eval": "let a run's agents play, and report their returns",
     "play": "film one agent with both networks' values beside the game",
     "bench": "time it on this machine, beside its limits and peers",
+    "study": "run the paper's experiments, or your own: list, plan, run, status",
+    "figure": "draw a figure of a study, with its numbers as CSV beside it",
+    "report": "turn a study into one page that opens offline",
     "exact": "solve a finite Markov problem exactly, draw it, audit the theory",
 }
 

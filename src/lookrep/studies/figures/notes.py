@@ -1,0 +1,64 @@
+"""The small print under a figure: how many seeds, what the band is, and which runs are not what they should be."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lookrep.studies.results import Member, Results
+from lookrep.studies.scores import Normalisation, counts, run_name
+
+NAMED = 3  # runs called by name; the report names them all
+
+
+def seeds(results: Results, members: Sequence[Member] | None = None) -> str:
+    """What a line and its band are made of."""
+    members = results.members if members is None else members
+    pairs: dict[tuple[str, str], int] = {}
+    for member in members:
+        if counts(member):
+            pairs[member.env, member.variant] = pairs.get((member.env, member.variant), 0) + 1
+    if not pairs:
+        return "No run is finished yet."
+    fewest, most = min(pairs.values()), max(pairs.values())
+    if most == 1:
+        return "One seed: no interval."
+    number = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
+    single = " (no interval where there is one)" if fewest == 1 else ""
+    return f"{number}{single}; intervals: 95 %, stratified bootstrap over seeds."
+
+
+def exceptions(results: Results, drawn_unfinished: Sequence[Member] = ()) -> list[str]:
+    """One line each for runs that diverged, are drawn before they are finished, or are not counted."""
+    diverged = [member for member in results.members if member.status == "diverged"]
+    shown = set(map(run_name, drawn_unfinished))
+    absent = [member for member in results.members if not counts(member) and run_name(member) not in shown]
+    lines = [
+        ("Diverged, and counted as such", diverged),
+        ("Not finished, drawn as far as they got", list(drawn_unfinished)),
+        ("Not counted, because unfinished or missing", absent),
+    ]
+    return [f"{what}: {_some(members)}." for what, members in lines if members]
+
+
+def scores(results: Results, rule: Normalisation) -> list[str]:
+    """What stands under every figure of normalised scores: the rule, the seeds, and what is left out of it."""
+    kept = [member for member in results.members if member.env in rule.environments]
+    left_out = "; ".join(f"{env} ({reason})" for env, reason in rule.left_out[:NAMED])
+    more = f" and {len(rule.left_out) - NAMED} more" if len(rule.left_out) > NAMED else ""
+    return [
+        f"{rule.rule[0].upper()}{rule.rule[1:]}.",
+        seeds(results, kept),
+        f"Left out: {left_out}{more}." if left_out else "",
+        *exceptions(results),
+    ]
+
+
+def _some(members: Sequence[Member]) -> str:
+    names = [run_name(member) for member in members[:NAMED]]
+    more = len(members) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def number(value: float) -> float | str:
+    """For CSV: empty where there is nothing, and no more digits than mean anything."""
+    return "" if np.isnan(value) else float(f"{value:.8g}")

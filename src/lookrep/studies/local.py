@@ -1,0 +1,182 @@
+"""Running a study on this machine: each population in a process of its own, so many at once, until all are done.
+
+A process per population gives its memory back, can crash without taking the study along, and lets several share a
+GPU. What one of them does is `lookrep.studies.worker`; here they are started, watched and stopped.
+"""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lookrep.config import RunConfig
+from lookrep.studies import folder as folders
+from lookrep.studies import results, worker
+from lookrep.studies.hardware import Hardware
+from lookrep.studies.monitor import Display
+from lookrep.studies.plan import plain
+from lookrep.studies.worker import Job
+from lookrep.training.interrupt import Stop
+
+POLL_SECONDS = 0.2
+FILM_STEPS = 200
+
+
+@dataclass
+class Outcome:
+    """What became of the populations of a sitting, by their names."""
+
+    finished: list[str] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+    busy: dict[str, str] = field(default_factory=dict)  # why
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A process to run: a population (with its job on stdin), or a film."""
+
+    name: str
+    command: tuple[str, ...]
+    log: Path
+    stdin: str = ""
+
+
+def job(folder: Path, name: str, config: RunConfig, keep_replay: bool) -> Job:
+    return Job(str(folder.resolve()), name, dataclasses.asdict(config), keep_replay)
+
+
+def training(folder: Path, job: Job) -> Task:
+    command = (sys.executable, "-m", "lookrep.studies.worker")
+    log = folder / folders.LOGS / f"{job.population}.log"
+    return Task(job.population, command, log, json.dumps(dataclasses.asdict(job)))
+
+
+def films(folder: Path, env: str, populations: Mapping[str, str]) -> list[Task]:
+    """Seed 0 of each variant at play, both networks' values beside it: `populations` is variant → folder's name."""
+    found = []
+    for variant, name in populations.items():
+        video = folder / results.VIDEOS / f"{plain(env)}--{variant}.gif"
+        run = folder / results.POPULATIONS / name
+        flags = ("--agent", "0", "--max-steps", str(FILM_STEPS))
+        command = (sys.executable, "-m", "lookrep.cli", "play", str(run), "--video", str(video), *flags)
+        if not video.exists():
+            found.append(Task(f"film of {env}, {variant}", command, folder / folders.LOGS / f"{video.stem}.film.log"))
+    return found
+
+
+def run(
+    folder: Path,
+    tasks: list[Task],
+    *,
+    jobs: int,
+    here: Hardware,
+    stop: Stop,
+    display: Display,
+    deadline: float | None = None,
+    environment: Mapping[str, str] | None = None,
+    afterwards: Callable[[str], list[Task]] = lambda name: [],
+) -> Outcome:
+    """Work through the tasks, `jobs` at a time. When one has finished, `afterwards` may name others to do next."""
+    outcome, queue = Outcome(), deque(tasks)
+    running: dict[int, tuple[Task, subprocess.Popen[bytes]]] = {}
+    stopping = False
+    try:
+        while queue or running:
+            if not stopping and (stop.requested or (deadline is not None and time.monotonic() > deadline)):
+                stopping = True
+                display.note("stopping: what is running saves its state first (Ctrl-C again: at once)", "yellow")
+                queue.clear()
+                for _, process in running.values():
+                    process.terminate()
+            while queue and len(running) < jobs:
+                slot = next(i for i in range(jobs) if i not in running)
+                variables = {**(environment or {}), **_device_settings(slot, jobs, here)}
+                running[slot] = (queue[0], _started(folder, queue.popleft(), variables))
+            time.sleep(POLL_SECONDS)
+            for slot, (task, process) in list(running.items()):
+                if process.poll() is not None:
+                    del running[slot]
+                    done = _ended(folder, task, process.returncode, stopping, outcome, display)
+                    if done and not stopping:
+                        queue.extendleft(reversed(afterwards(task.name)))
+            display.tick()
+    finally:
+        for _, process in running.values():  # only after a second Ctrl-C, or an error of ours
+            process.kill()
+            process.wait()
+    return outcome
+
+
+def _started(folder: Path, task: Task, variables: dict[str, str]) -> "subprocess.Popen[bytes]":
+    if task.stdin:
+        folders.set_failure(folder, task.name, None)
+    with open(task.log, "ab") as log:
+        # Its own session: a Ctrl-C at the terminal comes here alone, and is passed on.
+        process = subprocess.Popen(
+            task.command,
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=log,
+            env=os.environ | variables,
+            start_new_session=True,
+        )
+    assert process.stdin is not None
+    process.stdin.write(task.stdin.encode())
+    process.stdin.close()
+    return process
+
+
+def _device_settings(slot: int, jobs: int, here: Hardware) -> dict[str, str]:
+    """Environment variables by which processes share the GPUs. Even alone, one needs more than XLA's default share."""
+    if here.kind != "gpu":
+        return {}
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(here.count)))).split(",")
+    sharing = -(-jobs // len(visible))
+    settings = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 / sharing:.3f}"}
+    if jobs > 1:
+        settings["CUDA_VISIBLE_DEVICES"] = visible[slot % len(visible)]
+    return settings
+
+
+def record(folder: Path, name: str, status: int, said: str, outcome: Outcome, display: Display) -> bool:
+    """Write down what became of a population, from its worker's exit status and last words; whether it is finished."""
+    if status == worker.FINISHED:
+        outcome.finished.append(name)
+        display.note(f"{name}: finished")
+    elif status == worker.STOPPED:
+        outcome.stopped.append(name)
+    elif status == worker.BUSY:
+        outcome.busy[name] = said
+        display.note(f"{name}: left alone ({said})", "yellow")
+    else:
+        outcome.failed[name] = said
+        folders.set_failure(folder, name, said)
+        display.note(f"{name}: failed ({said}); the others go on", "bold red")
+    return status == worker.FINISHED
+
+
+def _ended(folder: Path, task: Task, status: int, stopping: bool, outcome: Outcome, display: Display) -> bool:
+    """What became of a process; whether a population was done to its end."""
+    said = _last_line(task.log)
+    if not task.stdin:
+        if status and not stopping:
+            display.note(f"{task.name}: not made ({said})", "yellow")
+        return False
+    if stopping and status == -signal.SIGTERM:
+        status = worker.STOPPED  # before it had begun to listen
+    elif status < 0:
+        said = f"ended by {signal.Signals(-status).name}" + (" (out of memory?)" if status == -signal.SIGKILL else "")
+    return record(folder, task.name, status, said, outcome, display)
+
+
+def _last_line(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return lines[-1].removeprefix("lookrep: ") if lines else "it said nothing"

@@ -1,0 +1,227 @@
+"""A study cut into populations: members with one static configuration train side by side, as many as memory allows.
+
+All variants differ in something that is compiled in, so a population has one variant. Its seeds are agents; Atari's
+engine also takes several games at once. Nothing is started here, and no engine is imported.
+"""
+
+import difflib
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lookrep import config as configs
+from lookrep.config import RunConfig
+from lookrep.errors import UserError
+from lookrep.studies import cost, definition, results
+from lookrep.studies.definition import Study, Variant
+
+ROWS = 100  # of metrics in a run, where the study does not say
+
+
+class Key(NamedTuple):
+    """A member of a study."""
+
+    env: str
+    variant: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Population:
+    environments: tuple[str, ...]
+    variant: str
+    first_seed: int
+    seeds: int  # of each environment
+
+    @property
+    def agents(self) -> int:
+        return len(self.environments) * self.seeds
+
+    @property
+    def id(self) -> str:
+        """Its folder's name.
+
+        >>> Population(("minatar/breakout",), "hard", 0, 20).id
+        'minatar_breakout--hard--0-19'
+        >>> Population(("atari/Alien", "atari/Pong"), "lr", 0, 5).id
+        'atari_Alien_and_1_more--lr--0-4'
+        """
+        more = f"_and_{len(self.environments) - 1}_more" if len(self.environments) > 1 else ""
+        return f"{plain(self.environments[0])}{more}--{self.variant}--{self.first_seed}-{self.last_seed}"
+
+    @property
+    def last_seed(self) -> int:
+        return self.first_seed + self.seeds - 1
+
+    @property
+    def env(self) -> str:
+        """As the engine takes it: atari/Alien,Pong."""
+        games = [name.rpartition("/")[2] for name in self.environments[1:]]
+        return ",".join([self.environments[0], *games])
+
+    @property
+    def members(self) -> set[Key]:
+        seeds = range(self.first_seed, self.first_seed + self.seeds)
+        return {Key(env, self.variant, seed) for env in self.environments for seed in seeds}
+
+
+def plain(env: str) -> str:
+    """An environment's name as part of a file's.
+
+    >>> plain("minatar/breakout"), plain("my_envs:Corridor"), plain("a--b")
+    ('minatar_breakout', 'my_envs_Corridor', 'a-b')
+    """
+    return re.sub(r"-+", "-", re.sub(r"[^A-Za-z0-9._-]", "_", env))
+
+
+def populations(study: Study, usable_bytes: float, done: Collection[Key] = ()) -> tuple[Population, ...]:
+    """What is to be trained for the members that `done` lacks, the first environment's populations first."""
+    check(study)
+    found = []
+    for variant in study.variants:
+        gaps = [(env, gap) for env in study.environments for gap in _gaps(study, env, variant.name, done)]
+        for together in _groups(gaps):
+            found += _packed(study, variant, [env for env, _ in together], *together[0][1], usable_bytes)
+    order = [variant.name for variant in study.variants]
+    found.sort(key=lambda p: (study.environments.index(p.environments[0]), order.index(p.variant), p.first_seed))
+    names = [population.id for population in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"study {study.name}: two environments have the same name '{name.partition('--')[0]}'")
+    return tuple(found)
+
+
+def existing(folder: Path) -> dict[str, Population]:
+    """The populations that were begun, by the names of their folders."""
+    runs = ((run.name, results.read_config(run)) for run in results.populations(folder))
+    return {name: from_config(name, config) for name, config in runs if config is not None}
+
+
+def from_config(name: str, config: dict[str, Any]) -> Population:
+    """What a population's name and configuration say about it."""
+    games = results.environments_of(config["env"])
+    variant = results.variant_of(Path(name))
+    return Population(games, variant, int(config["first_agent"]), int(config["agents"]) // len(games))
+
+
+def members(of: Iterable[Population]) -> set[Key]:
+    return set().union(*(population.members for population in of))
+
+
+def check(study: Study) -> None:
+    """Refuse what can be seen to be wrong without an engine: environments and settings."""
+    for env in study.environments:
+        known = [f"minatar/{game}" for game in cost.MINATAR_CHANNELS]
+        if env not in known and (cost.suite(env) == "minatar" or (cost.suite(env) == "own" and ":" not in env)):
+            near = difflib.get_close_matches(env, known, n=1, cutoff=0.5)
+            hint = (
+                f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}, atari/GAME, my_module:MyEnv"
+            )
+            raise UserError(f"study {study.name}: environment '{env}' is unknown: {hint}")
+    for variant in study.variants:
+        for env in study.environments:
+            run_config(study, Population((env,), variant.name, 0, study.seeds))
+
+
+def settings(study: Study, variant: Variant) -> dict[str, Any]:
+    """Flat names → values that differ from the preset named by `agent`."""
+    return {"agent": study.agent, **study.overrides, **variant.changes}
+
+
+def run_config(study: Study, population: Population, checkpoint_interval_steps: int = 0) -> RunConfig:
+    """The configuration that `lookrep train` would have."""
+    flat = settings(study, study.variant(population.variant))
+    where = f"study {study.name}, variant {population.variant}"
+    agent = flat.pop("agent")
+    data: dict[str, Any] = {
+        "env": population.env,
+        "agent": agent,
+        "agents": population.agents,
+        "first_agent": population.first_seed,
+        "steps": study.steps,
+        "log_interval_steps": _log_interval_steps(study, flat),
+        "checkpoint_interval_steps": checkpoint_interval_steps,
+        "settings": {},
+    }
+    groups = definition.setting_groups()
+    for name, value in flat.items():
+        group = groups[name]
+        place = data if group is None else data["settings"].setdefault(group, {})
+        place.setdefault(name, value)
+    try:
+        return configs.from_json(data, where)
+    except UserError as error:
+        text = str(error).removeprefix(f"{where}: ").removeprefix("settings: ")
+        raise UserError(f"{where}: {text}") from None
+
+
+def workload(study: Study, population: Population) -> cost.Workload:
+    """What the cost model wants to know."""
+    config = run_config(study, population)
+    target = config.settings.target
+    ratio = target.replicate_updates / target.target_period_updates if target.target == "replicate" else 0.0
+    return cost.Workload(
+        environments=population.environments,
+        agents=population.agents,
+        steps=config.steps,
+        replay_capacity_steps=config.settings.replay.replay_capacity_steps,
+        updates_ratio=ratio,
+        log_interval_steps=config.log_interval_steps,
+    )
+
+
+def _log_interval_steps(study: Study, flat: dict[str, Any]) -> int:
+    cycle = flat.get("steps_per_update", 4)
+    default = max(1, study.steps // ROWS // cycle) * cycle
+    found: int = flat.get("log_interval_steps", default)
+    return found
+
+
+def _gaps(study: Study, env: str, variant: str, done: Collection[Key]) -> list[tuple[int, int]]:
+    """Seeds that are not there, as (first, count) of each unbroken range."""
+    missing = [seed for seed in range(study.seeds) if Key(env, variant, seed) not in done]
+    ranges = (list(group) for _, group in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]))
+    return [(group[0][1], len(group)) for group in ranges]
+
+
+def _groups(gaps: list[tuple[str, tuple[int, int]]]) -> list[list[tuple[str, tuple[int, int]]]]:
+    """Games that may share a population: Atari's, if the same seeds are wanted of them."""
+    found: dict[Any, list[tuple[str, tuple[int, int]]]] = {}
+    for env, gap in gaps:
+        found.setdefault(gap if cost.suite(env) == "atari" else (env, gap), []).append((env, gap))
+    return list(found.values())
+
+
+def _packed(
+    study: Study, variant: Variant, envs: list[str], first: int, seeds: int, usable_bytes: float
+) -> list[Population]:
+    """Rectangles of games × seeds, each as large as fits."""
+    work = workload(study, Population((envs[0],), variant.name, first, seeds))
+    each = max(cost.agent_bytes(env, work.replay_capacity_steps) for env in envs)
+    most = min(int(usable_bytes // each), 2**31) if usable_bytes != float("inf") else 2**31
+    if most < 1:
+        raise UserError(
+            f"study {study.name}: one agent on {envs[0]} needs {each / 1e9:.2f} GB, and {usable_bytes / 1e9:.2f} GB "
+            "can be used: lower replay_capacity_steps, or give --memory-gb"
+        )
+    if most >= seeds:
+        bounds = _even(len(envs), most // seeds)
+        return [Population(tuple(envs[low:high]), variant.name, first, seeds) for low, high in pairwise(bounds)]
+    return [
+        Population((env,), variant.name, first + low, high - low)
+        for env in envs
+        for low, high in pairwise(_even(seeds, most))
+    ]
+
+
+def _even(count: int, most: int) -> list[int]:
+    """Bounds of as few parts of at most `most` as there can be, of about equal size.
+
+    >>> _even(7, 3)
+    [0, 2, 4, 7]
+    """
+    parts = -(-count // most)
+    return [count * i // parts for i in range(parts + 1)]

@@ -1,0 +1,108 @@
+"""One population of a study, from wherever it is to its end: what a subprocess or a Ray worker does.
+
+    python -m lookrep.studies.worker < job.json
+
+How many of them run at once, and where, is decided by `lookrep.studies.local` and `lookrep.studies.ray_backend`.
+"""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lookrep import config as configs
+from lookrep.errors import UserError
+from lookrep.studies import folder, plan, results
+
+FINISHED, FAILED, WRONG, BUSY, STOPPED = 0, 1, 2, 75, 130  # exit statuses
+
+
+@dataclass(frozen=True)
+class Job:
+    folder: str  # the study's
+    population: str  # its id
+    config: dict[str, Any]  # for a new one; one that was begun has its own
+    keep_replay: bool  # whole checkpoints also at the end, so that the run can be extended
+
+
+def train(job: Job) -> bool:
+    """Start or go on; whether the end was reached. UserError if it cannot be done, Busy if someone else is at it."""
+    study = Path(job.folder)
+    if not study.is_dir():
+        raise UserError(f"{study} cannot be seen from here: workers need a path that all machines share")
+    from lookrep.training import run  # JAX
+
+    out = study / results.POPULATIONS / job.population
+    with folder.claim(out):
+        if folder.finished(out):
+            return True
+        if (out / run.CONFIG_FILE).exists():
+            complete = run.resume(out, quiet=True)
+        else:
+            _check_new(study, job)
+            complete = run.start(configs.from_json(job.config), out, quiet=True)
+        if complete and not job.keep_replay:
+            drop_replay(out)
+        return complete
+
+
+def drop_replay(out: Path) -> None:
+    """Of a finished run's checkpoints, keep the last one, without replay and optimisers: that is enough for playing,
+    and may be a thousand times smaller."""
+    from lookrep.training import checkpoint, run
+
+    config = configs.load(out)
+    if not config.checkpoint_interval_steps:
+        return
+    wanted = _without_replay(run.make_engine(config).shapes())
+    found = checkpoint.restore_latest(out / run.CHECKPOINTS, wanted, part=True)
+    kept = checkpoint.save(out / run.CHECKPOINTS, config.steps, found.tree, {**found.meta, "replay": "dropped"})
+    for other in (out / run.CHECKPOINTS).iterdir():
+        if other != kept:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def _without_replay(tree: Any) -> Any:
+    """An engine's state, whose parts are named tuples, with None in place of what only further training needs."""
+    if hasattr(tree, "_fields"):
+        parts = {name: None if name in ("replay", "optimizer") else getattr(tree, name) for name in tree._fields}
+        return tree._replace(**{name: _without_replay(part) for name, part in parts.items()})
+    return type(tree)(map(_without_replay, tree)) if isinstance(tree, tuple | list) else tree
+
+
+def _check_new(study: Path, job: Job) -> None:
+    """Someone who packed differently may have begun some of these members in the meantime."""
+    mine = plan.from_config(job.population, job.config).members
+    for name, population in plan.existing(study).items():
+        if mine & population.members:
+            raise folder.Busy(f"{job.population}: some of its seeds are already being trained in {name}")
+
+
+def main() -> int:
+    job = Job(**json.load(sys.stdin))
+    threading.Thread(target=_stop_when_alone, args=(os.getppid(),), daemon=True).start()
+    try:
+        return FINISHED if train(job) else STOPPED
+    except folder.Busy as error:
+        print(f"lookrep: {error}", file=sys.stderr)
+        return BUSY
+    except UserError as error:
+        print(f"lookrep: {error}", file=sys.stderr)
+        return WRONG
+
+
+def _stop_when_alone(parent: int) -> None:
+    """Whoever started this process may be killed without a chance to stop it."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

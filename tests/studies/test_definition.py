@@ -1,0 +1,248 @@
+"""Definitions of studies: the built-in ones say what the paper did, and a wrong entry is one line that names it."""
+
+import dataclasses
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lookrep.errors import UserError
+from lookrep.exact.settings import Settings
+from lookrep.studies import definition
+from lookrep.studies.definition import Study, Variant
+
+SMALL = """
+environments = ["minatar/breakout"]
+seeds = 2
+steps = 8000
+
+[overrides]
+batch_size = 16
+
+[variants.hard]
+target = "hard"
+
+[variants.learned]
+label = "Learned"
+target = "replicate"
+
+[sizes.laptop]
+seeds = 3
+
+[sizes.gpu]
+variants = ["learned"]
+[sizes.gpu.overrides]
+learning_rate = 1e-5
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+def runs(study: Study) -> int:
+    return len(study.environments) * len(study.variants) * study.seeds
+
+
+# The built-in ones
+
+
+@pytest.mark.parametrize("name", definition.names())
+@pytest.mark.parametrize("size", definition.SIZES)
+def test_every_built_in_study_has_every_size_and_survives_its_own_file(name: str, size: str) -> None:
+    study = definition.load(name, size)
+    assert (study.name, study.size) == (name, size)
+    assert definition.from_toml(definition.to_toml(study)) == study
+
+
+def test_there_is_a_study_for_every_experiment_of_the_paper_and_for_ours() -> None:
+    assert set(definition.names()) == {
+        "paper-ablation", "paper-kr", "paper-norms", "paper-55", "minatar-targets", "minatar-kr", "exact",
+        "network-pairs",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "environments", "variants"), [("paper-ablation", 6, 4), ("paper-norms", 6, 2), ("paper-55", 55, 2)]
+)
+def test_full_sizes_are_the_papers(name: str, environments: int, variants: int) -> None:
+    study = definition.load(name, "full")
+    assert (len(study.environments), len(study.variants), study.seeds) == (environments, variants, 5)
+    assert study.steps == 200 * 250_000
+    assert study.overrides["target_period_updates"] == 2000
+    assert study.overrides["replicate_updates"] == 200
+
+
+def test_the_55_games_are_those_with_a_human_score() -> None:
+    games = {env.removeprefix("atari/") for env in definition.load("paper-55", "full").environments}
+    assert len(games) == 55
+    without_score = {"AirRaid", "Carnival", "ElevatorAction", "JourneyEscape", "Pooyan"}
+    assert not games & (without_score | {"Defender", "Surround"})
+    assert {"Alien", "MontezumaRevenge", "VideoPinball", "Zaxxon"} <= games
+
+
+def test_the_ablation_compares_two_copies_with_two_ways_to_replicate() -> None:
+    variants = {v.name: v.changes for v in definition.load("paper-ablation", "full").variants}
+    assert [(v["target"], v.get("replicate_actions"), v.get("tau")) for v in variants.values()] == [
+        ("hard", None, None), ("polyak", None, 0.005), ("replicate", "one", None), ("replicate", "all", None),
+    ]  # fmt: skip
+
+
+def test_minatar_kr_goes_from_a_two_hundredth_to_twice_the_lookahead_updates() -> None:
+    study = definition.load("minatar-kr", "gpu")
+    period = study.overrides["target_period_updates"]
+    updates = [v.changes["replicate_updates"] for v in study.variants if "replicate_updates" in v.changes]
+    ratios = [u / period for u in updates]
+    assert (min(ratios), max(ratios)) == (0.005, 2.0)
+    assert 0.1 in ratios
+    assert ratios == sorted(ratios)
+
+
+def test_minatar_targets_on_a_gpu_is_400_runs_of_5_million_steps() -> None:
+    study = definition.load("minatar-targets", "gpu")
+    assert (runs(study), study.steps) == (400, 5_000_000)
+    assert (study.overrides["target_period_updates"], study.overrides["replicate_updates"]) == (250, 25)
+
+
+def test_the_targets_of_network_pairs_differ_in_shape_alone() -> None:
+    study = definition.load("network-pairs", "gpu")
+    shapes = [v.changes for v in study.variants if v.name not in ("same", "hard")]
+    assert [sorted(change) for change in shapes] == [["target_network"]] * 4
+
+
+# Sizes and subsets
+
+
+def test_a_size_changes_what_it_names_and_keeps_the_rest(small: Path) -> None:
+    laptop, gpu = definition.load(small), definition.load(small, "gpu")
+    assert (laptop.size, laptop.seeds, laptop.steps, laptop.overrides) == ("laptop", 3, 8000, {"batch_size": 16})
+    assert gpu.overrides == {"batch_size": 16, "learning_rate": 1e-5}
+    assert [v.name for v in gpu.variants] == ["learned"]
+    assert gpu.baseline == "learned"  # the first one that is left
+    assert laptop.baseline == "hard"
+    assert (laptop.name, laptop.title) == ("small", "small")
+    assert laptop.variant("learned") == Variant("learned", "Learned", {"target": "replicate"})
+
+
+def test_a_subset_keeps_the_studys_order_and_takes_short_names() -> None:
+    study = definition.load("minatar-targets", "gpu")
+    part = definition.narrow(
+        study, environments=["freeway", "minatar/breakout"], variants=["polyak"], seeds=2, steps=400
+    )
+    assert part.environments == ("minatar/breakout", "minatar/freeway")
+    assert ([v.name for v in part.variants], part.baseline, part.seeds, part.steps) == (["polyak"], "polyak", 2, 400)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"environments": ["brekout"]}, "environment 'brekout' is unknown: did you mean 'breakout'?"),
+        ({"variants": ["soft"]}, "variant 'soft' is unknown: choose from hard, polyak, replicate-all, replicate-one"),
+        ({"seeds": 0}, "seeds = 0: must be at least 1"),
+        ({"steps": -4}, "steps = -4: must be at least 1"),
+    ],
+)
+def test_a_subset_of_what_is_not_there_is_refused(changes: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UserError) as refused:
+        definition.narrow(definition.load("minatar-targets", "gpu"), **changes)
+    assert expected in str(refused.value)
+
+
+def test_more_of_a_study_can_be_asked_for_later_but_nothing_else() -> None:
+    whole = definition.load("minatar-targets", "gpu")
+    first = definition.narrow(whole, environments=["freeway"], variants=["hard"], seeds=5)
+    second = definition.narrow(whole, environments=["breakout"], variants=["polyak"], seeds=3)
+    both = definition.union(first, second, "here")
+    assert both.environments == ("minatar/freeway", "minatar/breakout")
+    assert ([v.name for v in both.variants], both.seeds, both.baseline) == (["hard", "polyak"], 5, "hard")
+    with pytest.raises(UserError, match="here holds a study with steps = 5000000, not 400: choose another --out"):
+        definition.union(whole, definition.narrow(whole, steps=400), "here")
+    with pytest.raises(UserError, match="name = minatar-targets, not minatar-kr"):
+        definition.union(whole, definition.load("minatar-kr", "gpu"), "here")
+    changed = dataclasses.replace(whole, variants=(Variant("hard", "Hard", {"target": "frozen"}),))
+    with pytest.raises(UserError, match="whose variant 'hard' has other settings"):
+        definition.union(whole, changed, "here")
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("seeds = 2", "sedes = 2", "unknown entry 'sedes', did you mean 'seeds'?"),
+        ("seeds = 2", "seeds = 0", "seeds = 0: must be at least 1"),
+        ("seeds = 2", "seeds = true", "seeds = True: must be a whole number"),
+        ("steps = 8000", "steps = '8000'", "steps = '8000': must be a whole number"),
+        ("batch_size = 16", "batchsize = 16", "overrides: unknown entry 'batchsize', did you mean 'batch_size'?"),
+        ("batch_size = 16", "agents = 16", "overrides: unknown entry 'agents'"),
+        ('target = "hard"', 'taget = "hard"', "variants.hard: unknown entry 'taget', did you mean 'target'?"),
+        ("[variants.hard]", '[variants."a--b"]', "variant 'a--b': use letters and digits"),
+        ("[variants.hard]", '[variants."../x"]', "variant '../x': use letters and digits"),
+        ('"learned"]', '"lerned"]', "variant 'lerned' is unknown: did you mean 'learned'?"),
+        ("[sizes.laptop]", "[sizes.laptop]\nsede = 1", "sizes.laptop: unknown entry 'sede', did you mean 'seeds'?"),
+        ('["minatar/breakout"]', "[]", "environments: at least one is needed"),
+        ('["minatar/breakout"]', '["a,b"]', "'a,b' is no name of an environment"),
+        ('["minatar/breakout"]', '"minatar/breakout"', "environments = 'minatar/breakout': must be a list"),
+        ("environments", "#", "'environments' is missing"),
+        ("seeds = 2", 'kind = "guess"', "kind = 'guess': choose from training, exact"),
+        ("seeds = 2", 'agent = "rainbo"', "agent 'rainbo' is unknown: did you mean 'rainbow'?"),
+        ("seeds = 2", 'baseline = "soft"', "variant 'soft' is unknown"),
+        ("seeds = 2", "seeds = ", "not readable as TOML"),
+    ],
+)
+def test_a_wrong_entry_is_one_line_with_its_place(small: Path, before: str, after: str, expected: str) -> None:
+    small.write_text(SMALL.replace(before, after, 1))
+    with pytest.raises(UserError) as refused:
+        definition.load(small, "gpu")
+    assert expected in str(refused.value)
+    assert str(refused.value).startswith(str(small))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "expected"),
+    [
+        ("minatar-target", None, "study 'minatar-target' is unknown: did you mean 'minatar-targets'?"),
+        ("zzz", None, "study 'zzz' is unknown: choose from paper-55, "),
+        ("no/such.toml", None, "no/such.toml: no such file"),
+        ("minatar-targets", "huge", "size 'huge' is unknown: choose from smoke, laptop, gpu, full"),
+        (".", None, ". is no study: it has no study.toml"),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_line(
+    name: str, size: str | None, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError) as refused:
+        definition.load(name, size)
+    assert expected in str(refused.value)
+
+
+def test_any_text_survives_the_file() -> None:
+    nasty = '<script>alert("x")</script> \\ \t\n\r \x00\x1f\x7f θ ≠ w 🦕 \'\'\' """'
+    study = dataclasses.replace(
+        definition.load("minatar-targets", "gpu"),
+        title=nasty,
+        question=nasty,
+        environments=("my_envs:Corridor", "atari/Pong"),
+        overrides={"learning_rate": 1e-07, "v_max": float("inf"), "prioritised": False, "network": nasty},
+        variants=(Variant("a.b", nasty, {"agent": "dqn", "tau": 1.0}),),
+        figures=(),
+        baseline="a.b",
+    )
+    assert definition.from_toml(definition.to_toml(study)) == study
+
+
+def test_settings_of_exact_studies_are_those_of_the_solver() -> None:
+    assert tuple(field.name for field in dataclasses.fields(Settings)) == definition.EXACT_SETTINGS
+
+
+def test_reading_a_study_and_its_results_does_not_import_jax() -> None:
+    code = "import sys; from lookrep.studies import results, plan, monitor; print('jax' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

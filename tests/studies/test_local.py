@@ -1,0 +1,158 @@
+"""Studies on this machine: stopped and killed anywhere, they end as if nothing had happened; no work is done twice."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from study_runs import POPULATIONS, completed, kill, rows, saved, start, wait_until, write_study
+
+from lookrep import playing
+from lookrep.errors import UserError
+from lookrep.studies import folder, hardware, local, results, worker
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory, quick_compilation: dict[str, str]) -> Path:
+    """A study that ran from its start to its end, films included."""
+    out = tmp_path_factory.mktemp("whole") / "study"
+    definition = write_study(out.parent)
+    said = completed("run", definition, "--out", out, environment=quick_compilation)
+    assert f"finished: all 2 populations of two-targets → {out}" in said
+    assert f"look at it with: lookrep report {out}" in said
+    return out
+
+
+def same_metrics(found: Path, expected: Path) -> bool:
+    return all(
+        rows(found / "populations" / name) == rows(expected / "populations" / name)
+        and rows(expected / "populations" / name)
+        for name in POPULATIONS
+    )
+
+
+def test_everything_that_was_asked_for_is_finished(whole: Path) -> None:
+    found = results.load(whole)
+    assert [(m.env, m.variant, m.seed, m.status) for m in found.members] == [
+        ("probes:Museum", variant, seed, "finished") for variant in ("hard", "learned") for seed in (0, 1)
+    ]
+    assert [len(m.columns["agent_steps"]) for m in found.members] == [30] * 4
+    (sitting,) = found.sittings
+    assert sitting["command"].startswith("lookrep study run ")
+    assert sitting["finished"] == list(POPULATIONS)
+    assert found.versions[0]["device"] == "1 × cpu"
+
+
+def test_finished_work_is_not_repeated(whole: Path, quick_compilation: dict[str, str]) -> None:
+    files = [path for path in whole.rglob("*") if path.is_file() and path.name not in ("sittings.jsonl", "study.toml")]
+    before = {path: path.stat().st_mtime_ns for path in files}
+    said = completed("run", whole, environment=quick_compilation)
+    assert "finished: all 2 populations" in said
+    assert {path: path.stat().st_mtime_ns for path in files} == before
+
+
+def test_the_first_environment_is_filmed_with_every_variant(whole: Path) -> None:
+    names = sorted(path.name for path in (whole / "videos").iterdir())
+    assert names == ["probes_Museum--hard.gif", "probes_Museum--learned.gif"]
+    assert all((whole / "videos" / name).read_bytes()[:3] == b"GIF" for name in names)
+
+
+def test_of_a_finished_population_the_networks_are_kept_without_the_replay(whole: Path) -> None:
+    run = whole / "populations" / POPULATIONS[1]
+    assert saved(run) == ["000000006000"]
+    manifest = json.loads((run / "checkpoints/000000006000/manifest.json").read_text())
+    assert not [leaf["path"] for leaf in manifest["leaves"] if "replay" in leaf["path"] or "optimizer" in leaf["path"]]
+    trained = playing.load(run)
+    assert trained.agent_steps == 6000
+    assert trained.numbers.tolist() == [0, 1]
+
+
+def test_a_study_that_is_interrupted_goes_on_where_it_was(
+    whole: Path, tmp_path: Path, quick_compilation: dict[str, str]
+) -> None:
+    out, definition = tmp_path / "study", write_study(tmp_path)
+    process = start("run", definition, "--out", out, "--no-film", environment=quick_compilation)
+    wait_until(lambda: bool(saved(out / "populations" / POPULATIONS[0])), process)
+    process.send_signal(signal.SIGINT)
+    said, errors = process.communicate(timeout=120)
+    assert process.returncode == 130, errors
+    assert f"interrupted, go on with: lookrep study run {out}" in said
+    assert not (out / "populations" / POPULATIONS[1]).exists()
+    # Then killed, with the process that trains; then in one go, both at once.
+    process = start("run", out, "--jobs", "2", "--no-film", environment=quick_compilation)
+    wait_until(lambda: bool(saved(out / "populations" / POPULATIONS[1])), process)
+    kill(out / "populations" / POPULATIONS[1])
+    said, errors = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert f"failed: {POPULATIONS[1]}: ended by SIGKILL (out of memory?)" in said
+    assert folder.failure(out, POPULATIONS[1]) == "ended by SIGKILL (out of memory?)"
+    assert folder.finished(out / "populations" / POPULATIONS[0])
+    completed("run", out, "--no-film", environment=quick_compilation)
+    assert same_metrics(out, whole)
+    assert [len(s.get("finished", [])) for s in results.load(out).sittings] == [0, 1, 1]
+
+
+def test_the_minutes_are_kept_and_what_was_running_goes_on_later(
+    whole: Path, tmp_path: Path, quick_compilation: dict[str, str]
+) -> None:
+    out, definition = tmp_path / "study", write_study(tmp_path)
+    flags = ("--out", out, "--variant", "hard", "--no-film")
+    said = completed("run", definition, *flags, "--minutes", "0.001", environment=quick_compilation)
+    assert f"go on with: lookrep study run {out}" in said
+    assert "finished: all" not in said
+    completed("run", definition, "--out", out, "--no-film", "--keep-replay", environment=quick_compilation)
+    assert same_metrics(out, whole)
+    assert len(saved(out / "populations" / POPULATIONS[0])) == 2
+
+
+def test_a_population_that_fails_does_not_keep_the_others_from_finishing(
+    tmp_path: Path, quick_compilation: dict[str, str]
+) -> None:
+    broken = '[variants.broken]\ntarget = "hard"\ntarget_network = "mlp:4"\n\n[variants.learned]'
+    definition = write_study(tmp_path, **{"[variants.learned]": broken})
+    out = tmp_path / "study"
+    flags = ("--out", out, "--variant", "broken", "learned", "--steps", "2000", "--no-checkpoints")
+    said = completed("run", definition, *flags, environment=quick_compilation, status=1)
+    assert "failed: probes_Museum--broken--0-1: " in said
+    assert "only --target replicate can follow across networks" in said
+    assert [m.status for m in results.load(out).members] == ["missing", "missing", "finished", "finished"]
+    assert "broken--0-1: failed, 0/2,000 steps" in completed("status", out, environment=quick_compilation)
+    assert not (out / "videos").exists()
+
+
+def test_two_processes_do_not_train_the_same_population(tmp_path: Path) -> None:
+    run = tmp_path / "populations" / "a--b--0-1"
+    job = worker.Job(str(tmp_path), "a--b--0-1", {}, False)
+    with folder.claim(run):
+        assert folder.is_running(run)
+        with pytest.raises(folder.Busy, match=f"is being trained by process {os.getpid()}: wait for it, or stop it"):
+            worker.train(job)
+    assert not folder.is_running(run)
+
+
+def test_seeds_that_another_population_has_are_not_trained_again(tmp_path: Path) -> None:
+    other = tmp_path / "populations" / "minatar_breakout--hard--0-3"
+    other.mkdir(parents=True)
+    config = {"env": "minatar/breakout", "agents": 4, "first_agent": 0, "steps": 8}
+    (other / "config.json").write_text(json.dumps(config))
+    job = worker.Job(str(tmp_path), "minatar_breakout--hard--3-4", config | {"agents": 2, "first_agent": 3}, False)
+    with pytest.raises(folder.Busy, match="some of its seeds are already being trained in minatar_breakout--hard--0-3"):
+        worker.train(job)
+
+
+def test_a_folder_that_workers_cannot_see_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="cannot be seen from here: workers need a path that all machines share"):
+        worker.train(worker.Job(str(tmp_path / "elsewhere"), "a--b--0-1", {}, False))
+
+
+def test_processes_that_share_gpus_get_their_share_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    two = hardware.Hardware("gpu", "GPU", 2, 16, 80 * hardware.GIGABYTE)
+    found = [local._device_settings(slot, 4, two) for slot in range(4)]
+    assert [settings["CUDA_VISIBLE_DEVICES"] for settings in found] == ["0", "1", "0", "1"]
+    assert {settings["XLA_PYTHON_CLIENT_MEM_FRACTION"] for settings in found} == {"0.450"}
+    assert local._device_settings(0, 1, two) == {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.900"}
+    assert local._device_settings(0, 4, hardware.Hardware("cpu", "cpu", 1, 16, 80 * hardware.GIGABYTE)) == {}

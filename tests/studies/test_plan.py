@@ -1,0 +1,213 @@
+"""Plans: every member in exactly one population, none larger than memory allows, at a cost known beforehand."""
+
+import math
+import re
+from pathlib import Path
+
+import jax
+import pytest
+
+from lookrep import config as configs
+from lookrep import envs
+from lookrep.commands import train
+from lookrep.commands.parsing import parse
+from lookrep.config import RunConfig
+from lookrep.errors import UserError
+from lookrep.studies import cost, definition, hardware, plan
+from lookrep.studies.definition import Study
+from lookrep.studies.hardware import GIGABYTE
+from lookrep.studies.plan import Key, Population
+from lookrep.training.run import make_engine
+
+
+def everyone(study: Study) -> list[Key]:
+    return [
+        Key(env, variant.name, seed)
+        for env in study.environments
+        for variant in study.variants
+        for seed in range(study.seeds)
+    ]
+
+
+# Packing
+
+
+@pytest.mark.parametrize("gigabytes", [7.2, 20, 40, 111.2, math.inf])
+@pytest.mark.parametrize("name", [name for name in definition.names() if name != "exact"])
+def test_every_member_is_in_exactly_one_population_that_fits(name: str, gigabytes: float) -> None:
+    study = definition.load(name, "full")
+    found = plan.populations(study, gigabytes * GIGABYTE)
+    assert sorted(key for population in found for key in population.members) == sorted(everyone(study))
+    assert sum(population.agents for population in found) == len(everyone(study))
+    assert max(cost.memory_bytes(plan.workload(study, p)) for p in found) <= gigabytes * GIGABYTE
+    assert len({population.id for population in found}) == len(found)
+
+
+def test_seeds_of_a_minatar_game_are_one_population_and_games_are_apart() -> None:
+    study = definition.load("minatar-targets", "gpu")
+    found = plan.populations(study, hardware.H200.usable_bytes)
+    assert {population.agents for population in found} == {20}
+    assert len(found) == 5 * 4
+    assert [p.id for p in found[:5]] == [
+        "minatar_breakout--hard--0-19", "minatar_breakout--polyak--0-19", "minatar_breakout--replicate-all--0-19",
+        "minatar_breakout--replicate-one--0-19", "minatar_asterix--hard--0-19",
+    ]  # fmt: skip
+
+
+def test_atari_games_share_a_population_with_all_their_seeds() -> None:
+    study = definition.load("paper-55", "full")
+    found = plan.populations(study, hardware.H200.usable_bytes)
+    # A million frames of 84 × 84 bytes are 7.1 GB: 15 agents in four fifths of 139 GB, three games with five seeds.
+    assert {p.seeds for p in found} == {5}
+    assert {len(p.environments) for p in found} == {2, 3}
+    assert len(found) == 2 * 19
+    first = found[0]
+    assert first.agents == 5 * len(first.environments)
+    assert first.env == "atari/" + ",".join(env.removeprefix("atari/") for env in first.environments)
+
+
+def test_seeds_are_split_evenly_where_not_all_fit() -> None:
+    study = definition.load("paper-55", "full")
+    found = plan.populations(definition.narrow(study, environments=["Pong"], variants=["lr"], seeds=7), 22 * GIGABYTE)
+    assert [(p.first_seed, p.seeds) for p in found] == [(0, 2), (2, 2), (4, 3)]
+    assert found[-1].id == "atari_Pong--lr--4-6"
+
+
+def test_one_agent_that_does_not_fit_is_an_error_with_its_size() -> None:
+    with pytest.raises(UserError, match=r"one agent on atari/Alien needs 7\.17 GB, and 4\.00 GB can be used"):
+        plan.populations(definition.load("paper-55", "full"), 4 * GIGABYTE)
+
+
+def test_what_is_done_is_not_planned_again() -> None:
+    study = definition.narrow(definition.load("minatar-targets", "gpu"), environments=["breakout"], variants=["hard"])
+    done = Population(("minatar/breakout",), "hard", 5, 10).members
+    found = plan.populations(study, math.inf, done)
+    assert [(p.first_seed, p.seeds) for p in found] == [(0, 5), (15, 5)]
+    assert plan.populations(study, math.inf, everyone(study)) == ()
+
+
+# Configurations
+
+
+def test_a_population_is_configured_as_lookrep_train_would_be() -> None:
+    study = definition.narrow(definition.load("minatar-targets", "gpu"), environments=["freeway"])
+    population = next(p for p in plan.populations(study, math.inf) if p.variant == "replicate-one")
+    flags = [
+        "--env=minatar/freeway", "--agent=rainbow", "--agents=20", "--steps=5000000", "--log-interval-steps=50000",
+        "--target=replicate", "--checkpoint-interval-steps=0", "--replicate-actions=one",
+        "--target-period-updates=250", "--replicate-updates=25",
+    ]  # fmt: skip
+    start = train.Arguments(run=RunConfig(env="", settings=configs.preset("rainbow")))
+    expected = parse(train.Arguments, flags, "lookrep train", default=start, flat=True).run
+    assert plan.run_config(study, population) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ("tau = 2.0", "study own, variant a: tau = 2.0: must be in (0, 1]"),
+        ('tau = "much"', "study own, variant a: target: tau = 'much': must be float"),
+        ('target = "soft"', "target = 'soft': choose from hard, polyak, replicate, frozen"),
+        ("warmup_steps = 4002", "warmup_steps = 4002: must be a multiple of steps_per_update = 4"),
+        ("warmup_steps = 8000", "steps = 8000: all of it is warm-up"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_found_by_the_plan(change: str, expected: str) -> None:
+    study = definition.from_toml(
+        f'name = "own"\nenvironments = ["minatar/breakout"]\nsteps = 8000\n[variants.a]\n{change}\n'
+    )
+    with pytest.raises(UserError) as refused:
+        plan.populations(study, math.inf)
+    assert expected in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ("minatar/brekout", "environment 'minatar/brekout' is unknown: did you mean minatar/breakout?"),
+        ("Pong", "environment 'Pong' is unknown: choose from minatar/breakout"),
+    ],
+)
+def test_an_environment_that_is_not_there_is_found_by_the_plan(env: str, expected: str) -> None:
+    study = definition.from_toml(f'name = "own"\nenvironments = ["{env}"]\nsteps = 8000\n[variants.a]\n')
+    with pytest.raises(UserError) as refused:
+        plan.populations(study, math.inf)
+    assert expected in str(refused.value)
+
+
+def test_a_population_is_known_again_from_its_folder(tmp_path: Path) -> None:
+    run = tmp_path / "populations" / "atari_Pong_and_1_more--lr--5-9"
+    run.mkdir(parents=True)
+    (run / "config.json").write_text('{"env": "atari/Pong,Alien", "agents": 10, "first_agent": 5, "steps": 4}')
+    found = plan.existing(tmp_path)
+    assert found == {run.name: Population(("atari/Pong", "atari/Alien"), "lr", 5, 5)}
+    assert found[run.name].id == run.name
+
+
+# Cost
+
+
+def test_games_and_their_sizes_are_those_of_the_environments() -> None:
+    assert {f"minatar/{game}" for game in cost.MINATAR_CHANNELS} == set(envs.names())
+    for game, channels in cost.MINATAR_CHANNELS.items():
+        assert envs.make(f"minatar/{game}").observation_shape == (10, 10, channels)
+
+
+@pytest.mark.parametrize("game", cost.MINATAR_CHANNELS)
+def test_memory_of_a_minatar_agent_is_what_the_engine_really_holds(game: str) -> None:
+    study = definition.narrow(
+        definition.load("minatar-targets", "gpu"), environments=[game], variants=["replicate-all"], seeds=3
+    )
+    (population,) = plan.populations(study, math.inf)
+    shapes = make_engine(plan.run_config(study, population)).shapes()
+    held = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))
+    assert cost.memory_bytes(plan.workload(study, population)) == pytest.approx(held, rel=0.1)
+
+
+def test_speeds_are_those_of_the_performance_page_and_estimates_are_marked() -> None:
+    assert cost.speed("minatar", "gpu", 512).steps_per_second == 1_475_000
+    assert cost.speed("minatar", "gpu", 1).steps_per_second == 31_000
+    assert cost.speed("minatar", "cpu", 16).steps_per_second == 2_000
+    assert [cost.speed(suite, "gpu", 16).measured for suite in ("minatar", "atari", "own")] == [True, False, False]
+    speeds = [cost.speed("minatar", "gpu", n).steps_per_second for n in range(1, 600)]
+    assert speeds == sorted(speeds)
+
+
+def test_a_tenth_of_the_updates_for_replicate_costs_nine_percent() -> None:
+    def seconds(ratio: float) -> float:
+        return cost.seconds(cost.Workload(("minatar/breakout",), 512, 10**9, 100_000, ratio, 10**6), "gpu")
+
+    assert seconds(0.1) / seconds(0.0) == pytest.approx(1.089, abs=0.002)
+
+
+def test_an_interruption_costs_minutes_but_saving_never_much_of_the_time() -> None:
+    small = cost.Workload(("minatar/breakout",), 20, 5_000_000, 100_000, 0.1, 50_000)
+    per_agent = cost.speed("minatar", "gpu", 20).steps_per_second / 20
+    every = cost.checkpoint_interval_steps(small, "gpu")
+    assert every % 50_000 == 0
+    assert every / per_agent <= 180
+    large = cost.Workload(("atari/Pong",), 15, 50_000_000, 1_000_000, 0.1, 250_000)
+    seconds = cost.checkpoint_interval_steps(large, "gpu") / (cost.speed("atari", "gpu", 15).steps_per_second / 15)
+    assert seconds > 108 / 0.05  # 108 GB, at a GB a second, at most every twentieth second
+
+
+def test_the_hours_in_the_cluster_guide_are_the_models() -> None:
+    guide = (Path(__file__).parents[2] / "docs/cluster.md").read_text()
+    table = re.findall(r"^\| `([\w-]+)` \| (?:≈ )?([\d.]+) \| (?:≈ )?([\d.]+) \|$", guide, re.MULTILINE)
+    assert {name for name, _, _ in table} == set(definition.names()) - {"exact"}
+    for name, one, eight in table:
+        study = definition.load(name, "full")
+        found = plan.populations(study, hardware.H200.usable_bytes)
+        hours = [cost.seconds(plan.workload(study, population), "gpu") / 3600 for population in found]
+        busy = [0.0] * 8
+        for needed in hours:  # each takes the GPU that is free first
+            busy[busy.index(min(busy))] += needed
+        assert float(one) == pytest.approx(sum(hours), rel=0.03)
+        assert float(eight) == pytest.approx(max(busy), rel=0.08)
+
+
+def test_the_hardware_of_this_machine_is_found_without_holding_it() -> None:
+    here = hardware.detect()
+    assert here.cores >= 1
+    assert 0 < here.usable_bytes < here.memory_bytes
