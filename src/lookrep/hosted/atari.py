@@ -1,0 +1,135 @@
+"""Atari 2600 games under Dopamine's protocol: one emulator, one player, single 84×84 frames.
+
+What lives here: frame skip, sticky actions, the picture (maximum of the last two screens, area-resized), the time
+limit, and how an episode starts. Stacking frames and clipping rewards for learning are the trainer's; names and ROMs
+are in `atari_roms.py`.
+
+ALE's own sticky actions draw from a generator inside the emulator that can be neither set nor saved. Here they are
+drawn outside, by the same rule (each emulator frame keeps the previous action with probability 0.25), so an episode is
+a function of its seed and its actions.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lookrep.errors import UserError
+from lookrep.hosted import atari_roms
+from lookrep.hosted.protocol import Outcome, Spaces
+
+FRAME_SKIP = 4
+STICKINESS = 0.25
+MAX_STEPS = 27_000  # of an episode: 108 000 emulator frames, half an hour of play
+FRAME_STACK = 4
+SIDE = 84
+TRIAL_FRAMES = 60
+
+
+def spaces(game: str) -> Spaces:
+    """What an agent sees and does in a game, without playing it."""
+    atari_roms.rom_path(game)
+    actions = len(atari_roms.minimal_actions(game))
+    return Spaces((SIDE, SIDE), np.dtype(np.uint8), actions, FRAME_STACK, can_truncate=True)
+
+
+class Atari:
+    """One emulator. `reset` and `step` give single frames, uint8 [84, 84], in buffers that later calls overwrite."""
+
+    def __init__(self, game: str, stickiness: float = STICKINESS, max_steps: int = MAX_STEPS) -> None:
+        if not 0 <= stickiness < 1:
+            raise UserError(f"stickiness = {stickiness} must be at least 0 and below 1")
+        if max_steps < 1:
+            raise UserError(f"max_steps = {max_steps} must be at least 1")
+        self.spaces = spaces(game)
+        self._stickiness, self._max_steps = stickiness, max_steps
+        self._cv2 = atari_roms.libraries().cv2
+        self._actions = atari_roms.minimal_actions(game)
+        self._ale = atari_roms.emulator(game)
+        self._ale.reset_game()
+        # What an episode starts with is kept: after a restored state the emulator still shows the screen of before.
+        self._first_screen = self._ale.getScreenGrayscale()
+        self._first_screen_rgb = self._ale.getScreenRGB()
+        self._first_picture = self._cv2.resize(self._first_screen, (SIDE, SIDE), interpolation=self._cv2.INTER_AREA)
+        self._restart = exact_restart(self._ale, self._actions, lambda: self._ale.loadROM(atari_roms.rom_path(game)))
+        self._screens = np.zeros((2, *self._first_screen.shape), np.uint8)
+        self._earlier, self._later = self._screens
+        self._picture = np.zeros((SIDE, SIDE), np.uint8)
+        self.reset(0)
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Begin an episode; everything that happens in it follows from `seed` and the actions."""
+        self._restart()
+        self._random = np.random.Generator(np.random.PCG64(seed))
+        self._sticking = self._actions[0]  # the no-op
+        self._steps = 0
+        self._screens[:] = self._first_screen
+        return self._first_picture
+
+    def step(self, action: int) -> Outcome:
+        """Four emulator frames with one action, some of which may stick to the one before."""
+        ale, chosen = self._ale, self._actions[action]
+        keeps = (self._random.random(FRAME_SKIP) < self._stickiness).tolist()
+        reward, over = 0, False
+        for frame, keep in enumerate(keeps):
+            if not keep:
+                self._sticking = chosen
+            reward += ale.act(self._sticking)
+            over = ale.game_over(with_truncation=False)
+            if over:
+                break  # as in Dopamine; the picture may be made of old screens, but a game that is over has no future
+            if frame >= FRAME_SKIP - 2:
+                ale.getScreenGrayscale(self._earlier if frame == FRAME_SKIP - 2 else self._later)
+        self._steps += 1
+        np.maximum(self._earlier, self._later, out=self._earlier)
+        self._cv2.resize(self._earlier, (SIDE, SIDE), self._picture, 0, 0, self._cv2.INTER_AREA)
+        return Outcome(self._picture, float(reward), over, not over and self._steps >= self._max_steps)
+
+    def screen(self) -> np.ndarray:
+        """What a person would see: RGB [210, 160, 3]."""
+        return np.array(self._ale.getScreenRGB() if self._steps else self._first_screen_rgb)
+
+    def action_names(self) -> list[str]:
+        """ALE's names: NOOP, FIRE, UPRIGHT, …"""
+        return [action.name for action in self._actions]
+
+    def close(self) -> None:
+        pass
+
+
+def exact_restart(ale: Any, actions: tuple[Any, ...], reload: Callable[[], None]) -> Callable[[], None]:
+    """The quickest way back to an emulator's present state, just after its first reset, that is found to be exact.
+
+    `reset_game` does not clear the console's memory: in 29 of ale-py's 104 games for one player an episode then starts
+    with something that the last one left behind. `restoreState` of what followed the first reset takes 50 µs, but in
+    five games (Amidar and Q*bert are two) the state lacks something, unless a reset came before it (8 ms). Loading
+    the ROM anew always works (0.1 s).
+    """
+    start = ale.cloneState()
+
+    def restore() -> None:
+        ale.restoreState(start)
+
+    def reset_and_restore() -> None:
+        ale.reset_game()
+        ale.restoreState(start)
+
+    def reload_and_reset() -> None:
+        reload()
+        ale.reset_game()
+
+    expected = _trace(ale, actions)
+    for way in (restore, reset_and_restore):
+        way()
+        if _trace(ale, actions) == expected:
+            return way
+    return reload_and_reset
+
+
+def _trace(ale: Any, actions: tuple[Any, ...]) -> list[tuple[int, bytes, bytes]]:
+    """What happens when every action is tried in turn: rewards, memory, screens."""
+    seen = []
+    for frame in range(TRIAL_FRAMES):
+        reward = ale.act(actions[frame % len(actions)])
+        seen.append((reward, ale.getRAM().tobytes(), ale.getScreen().tobytes()))
+    return seen

@@ -1,0 +1,92 @@
+"""Atari games by name: ale-py and OpenCV or a clear line without them, the ROMs, and what each game calls its actions.
+
+`RoadRunner`, `road_runner` and `roadrunner` are one game. How it is played is in `atari.py`.
+"""
+
+import contextlib
+import difflib
+import functools
+import io
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from lookrep.errors import UserError
+
+
+class Libraries(NamedTuple):
+    ale_py: ModuleType
+    cv2: ModuleType
+
+
+@functools.cache
+def libraries() -> Libraries:
+    """ale-py and OpenCV, quiet and single-threaded. They are imported when a game is asked for, not before."""
+    try:
+        import ale_py
+        import ale_py.roms
+        import cv2
+    except ImportError as error:
+        raise UserError(
+            f"atari/ environments need ale-py and OpenCV: pip install 'lookrep[atari]' ({error})"
+        ) from error
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    cv2.setNumThreads(1)  # a worker has one core, and a picture is small
+    return Libraries(ale_py, cv2)
+
+
+def rom_name(game: str) -> str:
+    """ale-py's name of a game.
+
+    >>> rom_name("RoadRunner"), rom_name("road_runner"), rom_name("UpNDown")
+    ('road_runner', 'road_runner', 'up_n_down')
+    """
+    roms = {_squeezed(rom): rom for rom in libraries().ale_py.roms.get_all_rom_ids()}
+    if _squeezed(game) in roms:
+        return roms[_squeezed(game)]
+    near = difflib.get_close_matches(_squeezed(game), roms, n=3, cutoff=0.6)
+    hint = f"did you mean {', '.join('atari/' + title(roms[name]) for name in near)}?" if near else "try atari/Breakout"
+    raise UserError(f"Atari game '{game}' is unknown: {hint}")
+
+
+def title(rom: str) -> str:
+    """What papers call a game.
+
+    >>> title("road_runner")
+    'RoadRunner'
+    """
+    return "".join(part.capitalize() for part in rom.split("_"))
+
+
+def rom_path(game: str) -> Path:
+    """Where a game's ROM is, with the right content; ale-py brings them, `ALE_ROMS_DIR` may say otherwise."""
+    rom = rom_name(game)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
+            path: Path = libraries().ale_py.roms.get_rom_path(rom)
+    except OSError as error:
+        what = " ".join(str(error).split())
+        raise UserError(f"atari/{title(rom)}: no ROM ({what}); reinstall ale-py, or see ALE_ROMS_DIR") from error
+    if not libraries().ale_py.ALEInterface.isSupportedROM(path):  # loading it would end the process
+        raise UserError(f"atari/{title(rom)} is a game for two players only: choose another")
+    return path
+
+
+def emulator(game: str) -> Any:
+    """An emulator with a game in it, without ALE's own sticky actions; it must be reset before anything else."""
+    ale = libraries().ale_py.ALEInterface()
+    ale.setInt("random_seed", 0)  # of the console itself; without a seed two emulators may differ
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(rom_path(game))
+    return ale
+
+
+@functools.cache
+def minimal_actions(game: str) -> tuple[Any, ...]:
+    """The actions that do something in a game, in ALE's order; the first is the no-op."""
+    return tuple(emulator(game).getMinimalActionSet())
+
+
+def _squeezed(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "").replace(" ", "")

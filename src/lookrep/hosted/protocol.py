@@ -1,0 +1,49 @@
+"""What an environment on the host looks like: its spaces, its steps, and what a worker expects of it."""
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+
+class Spaces(NamedTuple):
+    """What a trainer must know about an environment before there is one."""
+
+    observation_shape: tuple[int, ...]
+    observation_dtype: np.dtype  # uint8 or float32
+    num_actions: int  # at most 256: actions travel and are logged as bytes
+    frame_stack: int  # observations that an agent sees at a time, the newest last; 1: just this one
+    can_truncate: bool
+
+
+class Outcome(NamedTuple):
+    """What one step gives back. `observation` is the one the action led to, also at an episode's last step."""
+
+    observation: np.ndarray
+    reward: float
+    terminated: bool  # the episode is over and its future is worth nothing
+    truncated: bool  # the episode was cut, its future still has a value
+
+
+class HostEnvironment(Protocol):
+    """One environment, stepped in some worker. Equal seeds and actions give equal episodes: a resume replays them.
+
+    Observations that `reset` and `step` give may be overwritten by the next call: who keeps one copies it.
+    """
+
+    spaces: Spaces
+
+    def reset(self, seed: int) -> np.ndarray:
+        """Begin an episode, whatever came before; everything in it follows from `seed` and the actions."""
+        ...
+
+    def step(self, action: int) -> Outcome:
+        """Take one of `spaces.num_actions` actions. After an end only `reset` may follow."""
+        ...
+
+    def screen(self) -> np.ndarray | None:
+        """What a person would see, uint8 [height, width, 3]; None where there are no pictures."""
+        ...
+
+    def action_names(self) -> list[str]: ...
+
+    def close(self) -> None: ...

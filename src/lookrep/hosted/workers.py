@@ -1,0 +1,214 @@
+"""One environment per agent, stepped in worker processes: groups of agents, each with a thread of its own that waits.
+
+    with Workers(names, agents, seed, groups=[slice(0, 8), slice(8, 16)], processes=16) as workers:
+        observation = workers.observation(0)
+        workers.send(0, actions)          # does not wait
+        seen = workers.receive(0)         # does
+
+What an agent sees follows from the seed, its number, its environment and its actions, never from processes, groups or
+timing. Emulators cannot be saved, so the running episodes' actions are kept here: `state` gives them, and a pool that
+is made with them plays them again.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from lookrep.errors import UserError
+from lookrep.hosted.crew import Crew, Layout, Member, Table, layout
+from lookrep.hosted.making import check
+from lookrep.hosted.processes import Processes
+from lookrep.hosted.protocol import Spaces
+
+SPIN_S = 0.0  # on two busy cores, looking before sleeping gained nothing
+LOG_STEPS = 4096  # room for an episode's actions, at first
+
+
+class Seen(NamedTuple):
+    """What a group's actions led to: views into shared memory, valid until that group's next `send`."""
+
+    observation: np.ndarray  # [n, …]; of an agent whose episode ended: the first one of its next episode
+    reward: np.ndarray  # float32 [n]
+    terminated: np.ndarray  # bool [n]
+    truncated: np.ndarray  # bool [n]
+    # [n, …], the observation that ended an episode, in the rows where one did (other rows: leftovers). Kept where the
+    # environment can truncate and frames are not stacked; None otherwise.
+    final_observation: np.ndarray | None
+
+
+class WorkersState(NamedTuple):
+    """Where every agent stands: enough to get there again by replaying the actions of the running episodes."""
+
+    episode: np.ndarray  # int64 [n], from 0
+    offsets: np.ndarray  # int64 [n + 1]: agent i's actions are actions[offsets[i] : offsets[i + 1]]
+    actions: np.ndarray  # uint8
+
+
+class Workers:
+    """A pool of environments. `send` and `receive` of a group belong to one thread; each group may have its own.
+
+    names: each agent's environment; all must agree in their observations
+    agents: each agent's number; with `seed` it decides how its episodes begin and what chance does in them
+    groups: consecutive slices of the agents, which together are all of them
+    processes: 0 steps everything in this process, when `receive` is called
+    resume: what `state()` gave in an earlier life
+    spin_s: how long an idle worker looks for work before it goes to sleep
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        agents: Sequence[int],
+        seed: int,
+        *,
+        groups: Sequence[slice],
+        processes: int,
+        resume: WorkersState | None = None,
+        spin_s: float = SPIN_S,
+    ) -> None:
+        _check_groups(groups, len(names))
+        by_name = {name: check(name) for name in dict.fromkeys(names)}
+        self.spaces = [by_name[name] for name in names]
+        shape = _common_layout(by_name, len(names))
+        start = resume or fresh_state(len(names))
+        if len(start.episode) != len(names):
+            raise UserError(f"the saved state is of {len(start.episode)} environments, not of {len(names)}")
+        logs = _split(start)
+        members = [
+            Member(row, names[row], agents[row], int(start.episode[row]), logs[row].tobytes())
+            for row in range(len(names))
+        ]
+        self._groups = list(groups)
+        self._logs = [_Log(start.episode[part], logs[part]) for part in groups]
+        self._crews: Processes | _Here = (
+            Processes(members, seed, shape, groups, min(processes, len(names)), spin_s)
+            if processes
+            else _Here(members, seed, shape, groups)
+        )
+        table = self._crews.table
+        self._actions = [table.action[part] for part in groups]
+        self._seen = [_seen(table, part) for part in groups]
+        self._under_way = [False for _ in groups]
+
+    @property
+    def num_actions(self) -> np.ndarray:
+        """By agent, int32."""
+        return np.array([spaces.num_actions for spaces in self.spaces], np.int32)
+
+    def observation(self, group: int) -> np.ndarray:
+        """What the agents of a group see now, [n, …]: a view, valid until the group's next `send`."""
+        return self._seen[group].observation
+
+    def send(self, group: int, actions: np.ndarray) -> None:
+        """Let the agents of a group act; they are stepped while the caller does something else."""
+        if self._under_way[group]:
+            raise RuntimeError(f"group {group}: receive what the last actions led to before sending new ones")
+        self._under_way[group] = True
+        self._actions[group][:] = actions
+        self._crews.start(group)
+
+    def receive(self, group: int) -> Seen:
+        """Wait until all of a group's agents have acted. A UserError if an environment, or its process, failed."""
+        if not self._under_way[group]:
+            raise RuntimeError(f"group {group}: send actions before receiving what they lead to")
+        self._crews.wait(group)
+        self._under_way[group] = False
+        seen = self._seen[group]
+        self._logs[group].add(self._actions[group], seen.terminated | seen.truncated)
+        return seen
+
+    def state(self, group: int | None = None) -> WorkersState:
+        """Where the agents (of a group) stand, after what was received last. Copies: later steps don't change it."""
+        logs = self._logs if group is None else [self._logs[group]]
+        episodes = np.concatenate([log.episode for log in logs])
+        running = [actions for log in logs for actions in log.running()]
+        offsets = np.cumsum([0, *(len(actions) for actions in running)], dtype=np.int64)
+        return WorkersState(episodes, offsets, np.concatenate([np.zeros(0, np.uint8), *running]))
+
+    def close(self) -> None:
+        """End the workers. The memory goes when the last array that was handed out does."""
+        self._crews.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def fresh_state(agents: int) -> WorkersState:
+    """Before the first step."""
+    return WorkersState(np.zeros(agents, np.int64), np.zeros(agents + 1, np.int64), np.zeros(0, np.uint8))
+
+
+def _seen(table: Table, part: slice) -> Seen:
+    final = None if table.final_observation is None else table.final_observation[part]
+    return Seen(table.observation[part], table.reward[part], table.terminated[part], table.truncated[part], final)
+
+
+class _Here:
+    """No processes: a group is stepped when someone waits for it."""
+
+    def __init__(self, members: Sequence[Member], seed: int, shape: Layout, groups: Sequence[slice]) -> None:
+        self.table = shape.over(bytearray(shape.nbytes()))
+        self._rows = [range(len(members))[part] for part in groups]
+        self._crew = Crew(members, seed, self.table)
+
+    def start(self, group: int) -> None:
+        pass
+
+    def wait(self, group: int) -> None:
+        self._crew.step(self._rows[group])
+
+    def close(self) -> None:
+        self._crew.close()
+
+
+class _Log:
+    """The actions that a group's agents took in their running episodes."""
+
+    def __init__(self, episode: np.ndarray, running: Sequence[np.ndarray]) -> None:
+        self.episode = episode.astype(np.int64)
+        self._steps = np.array([len(actions) for actions in running], np.int64)
+        self._agents = np.arange(len(running))
+        self._actions = np.zeros((len(running), max(LOG_STEPS, 2 * int(self._steps.max(initial=0)))), np.uint8)
+        for agent, actions in enumerate(running):
+            self._actions[agent, : len(actions)] = actions
+
+    def add(self, actions: np.ndarray, ended: np.ndarray) -> None:
+        if self._steps.max() == self._actions.shape[1]:
+            self._actions = np.concatenate([self._actions, np.zeros_like(self._actions)], axis=1)
+        self._actions[self._agents, self._steps] = actions
+        self._steps += 1
+        self._steps[ended] = 0
+        self.episode += ended
+
+    def running(self) -> list[np.ndarray]:
+        return [self._actions[agent, : self._steps[agent]] for agent in self._agents]
+
+
+def _split(state: WorkersState) -> list[np.ndarray]:
+    return np.split(state.actions, state.offsets[1:-1])
+
+
+def _common_layout(by_name: dict[str, Spaces], agents: int) -> Layout:
+    """Agents share arrays, so what they see must be alike."""
+    (first, spaces), *others = by_name.items()
+    for name, more in others:
+        if layout(agents, more) != layout(agents, spaces) or more.frame_stack != spaces.frame_stack:
+            raise UserError(
+                f"{first} and {name} cannot be played together: their observations are "
+                f"{spaces.observation_dtype}{list(spaces.observation_shape)} and "
+                f"{more.observation_dtype}{list(more.observation_shape)}"
+            )
+    return layout(agents, spaces)
+
+
+def _check_groups(groups: Sequence[slice], agents: int) -> None:
+    rows = [row for part in groups for row in range(agents)[part]]
+    if rows != list(range(agents)) or not all(len(range(agents)[part]) for part in groups) or len(groups) > 256:
+        raise ValueError(f"groups = {list(groups)} must divide {agents} agents into consecutive parts, none empty")

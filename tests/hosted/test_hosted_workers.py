@@ -1,0 +1,180 @@
+"""What an agent sees depends on its seed, its number and its actions: not on processes, groups, timing or a restart."""
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from lookrep import hosted
+from lookrep.errors import UserError
+from lookrep.hosted import Workers, WorkersState
+from lookrep.hosted.crew import episode_seed
+
+WALKS = ["hosted.toys:Walk"] * 5
+NUMBERS = [0, 1, 2, 7, 9]
+WHOLE = [slice(0, 5)]
+HALVES = [slice(0, 2), slice(2, 5)]
+SEED = 3
+STEPS = 40
+
+
+def action(agent: int, step: int) -> int:
+    """Any fixed choice will do."""
+    return (agent + step * step) % 3
+
+
+def alone(name: str, agent: int, steps: int) -> list[tuple[object, ...]]:
+    """What an agent sees, by hand: observation (of the new episode, after an end), reward, ends, last observation."""
+    env, episode, seen = hosted.make(name), 0, []
+    env.reset(episode_seed(SEED, agent, 0))
+    for step in range(steps):
+        observation, reward, terminated, truncated = env.step(action(agent, step))
+        final = observation.copy()
+        if terminated or truncated:
+            episode += 1
+            observation = env.reset(episode_seed(SEED, agent, episode))
+        ended = terminated or truncated
+        seen.append(
+            (observation.tobytes(), np.float32(reward), terminated, truncated, final.tobytes() if ended else b"")
+        )
+    return seen
+
+
+def play(workers: Workers, group: int, numbers: Sequence[int], steps: range) -> dict[int, list[tuple[object, ...]]]:
+    """The same, of a group in a pool."""
+    seen: dict[int, list[tuple[object, ...]]] = {agent: [] for agent in numbers}
+    for step in steps:
+        workers.send(group, np.array([action(agent, step) for agent in numbers]))
+        observation, reward, terminated, truncated, finals = workers.receive(group)
+        assert np.shares_memory(observation, workers.observation(group))
+        for k, agent in enumerate(numbers):
+            ended = bool(terminated[k] or truncated[k])
+            final = finals[k].tobytes() if ended and finals is not None else b""
+            seen[agent].append((observation[k].tobytes(), reward[k], bool(terminated[k]), bool(truncated[k]), final))
+    return seen
+
+
+@pytest.mark.parametrize("groups", [WHOLE, HALVES], ids=["one group", "two groups"])
+@pytest.mark.parametrize("processes", [0, 1, 3])
+@pytest.mark.parametrize("name", ["Walk", "Unhurried"])
+def test_what_an_agent_sees_does_not_depend_on_how_it_is_stepped(
+    name: str, processes: int, groups: list[slice]
+) -> None:
+    """Each group with a thread of its own, none waiting for another."""
+    seen: dict[int, list[tuple[object, ...]]] = {}
+    with Workers([f"hosted.toys:{name}"] * 5, NUMBERS, SEED, groups=groups, processes=processes) as workers:
+
+        def run(group: int) -> None:
+            seen.update(play(workers, group, NUMBERS[groups[group]], range(STEPS)))
+
+        threads = [threading.Thread(target=run, args=(group,)) for group in range(len(groups))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        episodes = workers.state().episode
+    for k, agent in enumerate(NUMBERS):
+        expected = alone("hosted.toys:Walk", agent, STEPS)
+        assert seen[agent] == expected
+        assert episodes[k] == sum(bool(terminated or truncated) for _, _, terminated, truncated, _ in expected)
+    ends = [step[2:4] for steps in seen.values() for step in steps]
+    assert {(True, False), (False, True)} <= set(ends)
+
+
+def test_agents_and_episodes_begin_differently() -> None:
+    with Workers(WALKS, NUMBERS, SEED, groups=WHOLE, processes=0) as workers:
+        firsts = {row.tobytes() for row in workers.observation(0)}
+        for _ in range(13):  # a walk is cut after 12 steps
+            workers.send(0, np.ones(5, np.int64))
+            workers.receive(0)
+        assert (workers.state().episode > 0).all()
+    assert len(firsts) == 5
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_a_resumed_pool_goes_on_as_if_nothing_had_happened(processes: int) -> None:
+    with Workers(WALKS, NUMBERS, SEED, groups=WHOLE, processes=processes) as workers:
+        play(workers, 0, NUMBERS, range(30))
+        state, last = workers.state(), workers.observation(0).copy()
+        uncut = play(workers, 0, NUMBERS, range(30, 60))
+        assert [(part.dtype, part.ndim) for part in state] == [(np.int64, 1), (np.int64, 1), (np.uint8, 1)]
+    with Workers(WALKS, NUMBERS, SEED, groups=HALVES, processes=processes, resume=state) as workers:
+        assert np.array_equal(np.concatenate([workers.observation(0), workers.observation(1)]), last)
+        assert all(np.array_equal(*pair) for pair in zip(workers.state(), state, strict=True))
+        resumed = play(workers, 0, NUMBERS[:2], range(30, 60)) | play(workers, 1, NUMBERS[2:], range(30, 60))
+    assert resumed == uncut
+
+
+def test_two_atari_games_resume_on_the_same_bytes() -> None:
+    """Breakout ends about every 150 steps; Q*bert is one of the games that cannot simply be restored."""
+    names, numbers = ["atari/Breakout", "atari/Qbert"], [0, 1]
+    with Workers(names, numbers, SEED, groups=[slice(0, 2)], processes=2) as workers:
+        assert workers.num_actions.tolist() == [4, 6]
+        play(workers, 0, numbers, range(170))
+        state = workers.state()
+        uncut = play(workers, 0, numbers, range(170, 350))
+        after = workers.state()
+    assert state.episode.sum() > 0  # at least one end before, and one after
+    assert (after.episode - state.episode).sum() > 0
+    with Workers(names, numbers, SEED, groups=[slice(0, 1), slice(1, 2)], processes=1, resume=state) as workers:
+        assert play(workers, 0, [0], range(170, 350)) | play(workers, 1, [1], range(170, 350)) == uncut
+
+
+def test_the_state_of_a_group_is_its_part_of_the_state() -> None:
+    with Workers(WALKS, NUMBERS, SEED, groups=HALVES, processes=0) as workers:
+        play(workers, 0, NUMBERS[:2], range(3))
+        play(workers, 1, NUMBERS[2:], range(2))
+        whole, parts = workers.state(), [workers.state(group) for group in range(2)]
+        workers.send(1, np.ones(3))  # what is under way is not part of it yet
+        assert all(np.array_equal(*pair) for pair in zip(workers.state(), whole, strict=True))
+    assert np.array_equal(np.concatenate([part.actions for part in parts]), whole.actions)
+    assert np.diff(whole.offsets).tolist() == [3, 3, 2, 2, 2]
+
+
+def test_the_log_has_room_for_long_episodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lookrep.hosted.workers.LOG_STEPS", 2)
+    with Workers(WALKS, NUMBERS, SEED, groups=WHOLE, processes=0) as workers:
+        seen = play(workers, 0, NUMBERS, range(11))
+        lengths = np.diff(workers.state().offsets)
+    assert lengths.max() > 4
+    assert seen[0] == alone(WALKS[0], 0, 11)
+
+
+def test_an_environment_that_does_not_repeat_itself_cannot_be_resumed() -> None:
+    state = WorkersState(np.zeros(1, np.int64), np.array([0, 30]), np.full(30, 1, np.uint8))  # no walk is that long
+    with pytest.raises(UserError, match=r"Forgetful failed for agent 4 .*step \d+ of 30 ended the episode this time"):
+        Workers(["hosted.toys:Forgetful"], [4], SEED, groups=[slice(0, 1)], processes=0, resume=state)
+
+
+def test_a_state_of_other_agents_is_refused() -> None:
+    with Workers(WALKS, NUMBERS, SEED, groups=WHOLE, processes=0) as workers:
+        state = workers.state()
+    with pytest.raises(UserError, match="the saved state is of 5 environments, not of 2"):
+        Workers(WALKS[:2], [0, 1], SEED, groups=[slice(0, 2)], processes=0, resume=state)
+
+
+def test_environments_that_show_different_things_cannot_be_played_together() -> None:
+    with pytest.raises(UserError, match=r"hosted.toys:Walk and atari/Pong cannot .* float32\[3\] and uint8\[84, 84\]$"):
+        Workers(["hosted.toys:Walk", "atari/Pong"], [0, 1], SEED, groups=[slice(0, 2)], processes=0)
+
+
+@pytest.mark.parametrize("groups", [[slice(0, 2), slice(3, 5)], [slice(0, 3), slice(2, 5)], [slice(0, 4)]])
+def test_groups_that_leave_agents_out_are_a_mistake(groups: list[slice]) -> None:
+    with pytest.raises(ValueError, match="into consecutive parts"):
+        Workers(WALKS, NUMBERS, SEED, groups=groups, processes=0)
+
+
+def test_sending_twice_is_a_mistake() -> None:
+    with Workers(WALKS, NUMBERS, SEED, groups=WHOLE, processes=0) as workers:
+        with pytest.raises(RuntimeError, match="send actions before receiving"):
+            workers.receive(0)
+        workers.send(0, np.ones(5))
+        with pytest.raises(RuntimeError, match="before sending new ones"):
+            workers.send(0, np.ones(5))
+
+
+def test_stacked_frames_leave_final_observations_to_the_trainer() -> None:
+    with Workers(["atari/Pong"], [0], SEED, groups=[slice(0, 1)], processes=0) as workers:
+        workers.send(0, np.zeros(1))
+        assert workers.receive(0).final_observation is None

@@ -1,0 +1,154 @@
+"""Workers fail loudly, never linger, and leave nothing behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lookrep.errors import UserError
+from lookrep.hosted import Workers
+
+NOT_RIGHT, RIGHT = np.array([1, 1, 1]), np.array([1, 1, 2])  # in a Walk: stay, stay, and one to the right
+
+
+def pool(name: str, processes: int = 2, groups: list[slice] | None = None) -> Workers:
+    names = [f"hosted.toys:{name}"] * 3
+    return Workers(names, [10, 11, 12], 0, groups=groups or [slice(0, 3)], processes=processes)
+
+
+def children() -> set[int]:
+    return {int(pid) for task in Path("/proc/self/task").iterdir() for pid in (task / "children").read_text().split()}
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.parametrize("processes", [0, 2])
+def test_an_environment_that_raises_is_one_clear_line(processes: int) -> None:
+    with pool("Faulty", processes) as workers:
+        workers.send(0, NOT_RIGHT)
+        workers.receive(0)
+        workers.send(0, RIGHT)
+        with pytest.raises(UserError) as error:
+            workers.receive(0)
+    assert str(error.value).startswith(
+        "hosted.toys:Faulty failed for agent 12 in episode 0 (ZeroDivisionError: the right side is not built yet; "
+    )
+    assert "toys.py:" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_an_environment_that_cannot_be_made_in_a_worker_is_one_clear_line() -> None:
+    before = children()
+    with pytest.raises(UserError, match=r"hosted.toys:Stillborn.*OSError: no such display"):
+        pool("Stillborn")
+    assert children() == before
+
+
+def test_a_worker_that_is_killed_is_noticed_by_every_group() -> None:
+    with pool("Doomed", processes=3, groups=[slice(0, 2), slice(2, 3)]) as workers:
+        workers.send(1, np.array([2]))
+        line = r"^the worker process of hosted.toys:Doomed ended unexpectedly \(SIGKILL\)$"
+        with pytest.raises(UserError, match=line):
+            workers.receive(1)
+        workers.send(0, np.array([2, 1]))
+        with pytest.raises(UserError, match=line):
+            workers.receive(0)
+
+
+def test_workers_are_light_and_deaf_to_ctrl_c() -> None:
+    with pool("Witness", processes=3) as workers:
+        pids, has_jax, blocks_sigint = workers.observation(0).T.copy()
+        for pid in pids:
+            os.kill(int(pid), signal.SIGINT)
+            os.kill(int(pid), signal.SIGTERM)
+        workers.send(0, NOT_RIGHT)
+        workers.receive(0)
+    assert len(set(pids)) == 3
+    assert not has_jax.any()
+    assert blocks_sigint.all()
+
+
+def test_closing_leaves_no_process_no_pipe_and_no_memory() -> None:
+    def maps() -> int:
+        return Path("/proc/self/maps").read_text().count("lookrep-workers")
+
+    def files() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    before = children(), files(), maps()
+    workers = pool("Walk", processes=3)
+    assert len(children()) == len(before[0]) + 3
+    assert maps() == before[2] + 1
+    workers.send(0, NOT_RIGHT)
+    workers.close()
+    workers.close()
+    del workers
+    assert (children(), files(), maps()) == before
+
+
+def test_a_thread_that_waits_is_released_when_the_pool_is_closed() -> None:
+    workers = pool("Walk")
+    workers._under_way[0] = True  # as after a `send` that got lost
+    caught: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            workers.receive(0)
+        except RuntimeError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    time.sleep(0.05)
+    workers.close()
+    thread.join(timeout=20)
+    assert "closed while a step was under way" in str(caught[0])
+
+
+PARENT = """
+import time
+import numpy as np
+from lookrep.hosted import Workers
+
+workers = Workers(["hosted.toys:Witness"] * 2, [0, 1], 0, groups=[slice(0, 2)], processes=2)
+print(*workers.observation(0)[:, 0].astype(int), flush=True)
+time.sleep(600)
+"""
+
+
+def test_workers_are_gone_when_the_parent_was_killed() -> None:
+    """The script is not guarded by `if __name__ == "__main__"`: a worker does not import it."""
+    path = os.pathsep.join(sys.path)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+    assert parent.stdout
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(pids) == 2
+    assert all(is_alive(pid) for pid in pids)
+    parent.kill()
+    _, noise = parent.communicate()
+    deadline = time.monotonic() + 20
+    while any(is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(is_alive(pid) for pid in pids)
+    assert noise == b""
+
+
+def test_the_package_needs_neither_jax_nor_gymnasium_to_be_imported() -> None:
+    code = "import sys, lookrep.hosted; print([m for m in ('jax', 'gymnasium', 'ale_py', 'cv2') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code]).strip() == b"[]"
