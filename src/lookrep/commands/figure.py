@@ -1,7 +1,5 @@
 """`lookrep figure`: one figure of a study by name, and the numbers it shows beside it as CSV."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +9,7 @@ import tyro
 
 from lookrep.commands.parsing import parse
 from lookrep.errors import UserError
+from lookrep.files import as_csv, write_whole
 from lookrep.studies import results
 from lookrep.studies.results import Results
 
@@ -73,11 +72,7 @@ def _print_list(found: Results | None) -> None:
 
 
 def _write_csv(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
     try:
-        path.write_text(text.getvalue())
+        write_whole(path, as_csv(rows))
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}") from None

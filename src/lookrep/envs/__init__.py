@@ -1,9 +1,6 @@
 """Environments that run on the device, and the small protocol by which users bring their own."""
 
 import difflib
-import importlib
-import os
-import sys
 from typing import Any
 
 import jax
@@ -12,8 +9,9 @@ import jax.numpy as jnp
 from lookrep.envs import minatar
 from lookrep.envs.protocol import Environment, Timestep
 from lookrep.errors import UserError
+from lookrep.importing import in_short, made
 
-__all__ = ["Environment", "Timestep", "make", "names"]
+__all__ = ["Environment", "Timestep", "make", "names", "on_host"]
 
 
 def names() -> list[str]:
@@ -21,35 +19,25 @@ def names() -> list[str]:
     return [f"minatar/{game}" for game in minatar.GAMES]
 
 
+def on_host(name: str) -> bool:
+    """Whether an environment runs on the host (lookrep.hosted) and not on the device: Atari, Gymnasium."""
+    if name.startswith(("atari/", "gym/")):
+        return True
+    if ":" not in name:
+        return False
+    env = made(name)
+    return hasattr(env, "action_space") and hasattr(env, "reset") and not hasattr(env, "init")
+
+
 def make(name: str) -> Environment:
     """`minatar/GAME`, or `my_module:MyEnv` for a class (or a function) of yours that gives an Environment."""
     if name in names():
         return minatar.make(name.removeprefix("minatar/"))
     if ":" in name:
-        return _checked(name, _imported(name))
+        return _checked(name, made(name))
     near = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(names())}, or write my_module:MyEnv"
     raise UserError(f"environment '{name}' is unknown: {hint}")
-
-
-def _imported(name: str) -> Any:
-    module_name, _, attribute = name.partition(":")
-    sys.path.insert(0, os.getcwd())  # a file beside the user is what the name usually means
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a user's file may do
-        raise UserError(f"environment '{name}': cannot import {module_name} ({_in_short(error)})") from error
-    finally:
-        sys.path.remove(os.getcwd())
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
-        raise UserError(f"environment '{name}': {module_name} has no class or function '{attribute}'")
-    try:
-        return factory()
-    except Exception as error:
-        raise UserError(
-            f"environment '{name}': {attribute}() must work without arguments ({_in_short(error)})"
-        ) from error
 
 
 def _checked(name: str, env: Any) -> Environment:
@@ -61,11 +49,11 @@ def _checked(name: str, env: Any) -> Environment:
     try:
         state, observation = jax.eval_shape(env.init, key)
     except Exception as error:
-        raise UserError(f"environment '{name}': init fails ({_in_short(error)})") from error
+        raise UserError(f"environment '{name}': init fails ({in_short(error)})") from error
     try:
         after, seen = jax.eval_shape(env.step, key, state, jax.ShapeDtypeStruct((), jnp.int32))
     except Exception as error:
-        raise UserError(f"environment '{name}': step fails ({_in_short(error)})") from error
+        raise UserError(f"environment '{name}': step fails ({in_short(error)})") from error
     if not isinstance(seen, Timestep):
         raise UserError(
             f"environment '{name}': step must give (state, lookrep.envs.Timestep), not {type(seen).__name__}"
@@ -88,9 +76,3 @@ def _checked(name: str, env: Any) -> Environment:
         raise UserError(f"environment '{name}': num_actions = {env.num_actions} must be from 1 to 256")
     checked: Environment = env
     return checked
-
-
-def _in_short(error: Exception) -> str:
-    """The first line of what someone else's code, or JAX about it, has to say."""
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lookrep.errors import UserError
-from lookrep.hosted.gym import in_short
 from lookrep.hosted.making import make
 from lookrep.hosted.protocol import Outcome, Spaces
+from lookrep.importing import in_short
 
 ALIGNMENT_BYTES = 64
 

@@ -5,9 +5,6 @@ are what the environment says. It is taken at its word that equal seeds and acti
 """
 
 import difflib
-import importlib
-import os
-import sys
 import warnings
 from types import ModuleType
 from typing import Any
@@ -16,6 +13,7 @@ import numpy as np
 
 from lookrep.errors import UserError
 from lookrep.hosted.protocol import Outcome, Spaces
+from lookrep.importing import in_short, made
 
 MAX_ACTIONS = 256  # actions travel and are logged as bytes
 
@@ -81,25 +79,9 @@ def registered(name: str) -> Gym:
 def imported(name: str) -> Gym:
     """`my_module:make_env`, a function (or class) without arguments that gives a gymnasium.Env."""
     gymnasium = library()
-    module_name, _, attribute = name.partition(":")
-    sys.path.insert(0, os.getcwd())  # a file beside the user is what the name usually means
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:  # whatever a user's file may do
-        raise UserError(f"environment '{name}': cannot import {module_name} ({in_short(error)})") from error
-    finally:
-        sys.path.remove(os.getcwd())
-    factory = getattr(module, attribute, None)
-    if not callable(factory):
-        raise UserError(f"environment '{name}': {module_name} has no function or class '{attribute}'")
-    try:
-        env = factory()
-    except Exception as error:
-        raise UserError(
-            f"environment '{name}': {attribute}() must work without arguments ({in_short(error)})"
-        ) from error
+    env = made(name)
     if not isinstance(env, gymnasium.Env):
-        raise UserError(f"environment '{name}': {attribute}() must give a gymnasium.Env, not {type(env).__name__}")
+        raise UserError(f"environment '{name}': it must give a gymnasium.Env, not {type(env).__name__}")
     return Gym(name, env)
 
 
@@ -110,12 +92,6 @@ def library() -> ModuleType:
     except ImportError as error:
         raise UserError(f"this environment needs Gymnasium: pip install 'lookrep[gym]' ({error})") from error
     return gymnasium
-
-
-def in_short(error: BaseException) -> str:
-    """What someone else's error has to say, as part of a line."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _spaces(name: str, env: Any) -> Spaces:

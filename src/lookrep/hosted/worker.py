@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from lookrep.errors import UserError
 from lookrep.hosted.crew import Crew, Layout, Member
-from lookrep.hosted.gym import in_short
+from lookrep.importing import in_short
 
 READY = b"ready\n"
 MAX_MESSAGE_BYTES = 4096  # fits a pipe: a worker that fails never waits for a reader

@@ -12,6 +12,7 @@ import numpy as np
 
 from lookrep.commands import exact as command
 from lookrep.errors import UserError
+from lookrep.files import write_whole
 from lookrep.studies import folder as folders
 from lookrep.studies import results
 from lookrep.studies.definition import Study
@@ -29,8 +30,8 @@ def run(study: Study, out: Path) -> list[Path]:
     written = []
     for env, variant, result in solved:
         path = out / results.EXACT / f"{plain(Path(env).stem)}--{variant}.json"
-        folders.write(path, json.dumps(command.as_json(result), allow_nan=False, indent=1) + "\n")
-        folders.write(path.with_suffix(".csv"), trace_csv(result))
+        write_whole(path, json.dumps(command.as_json(result), allow_nan=False, indent=1) + "\n")
+        write_whole(path.with_suffix(".csv"), trace_csv(result))
         written.append(path)
     return written
 

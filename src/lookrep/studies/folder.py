@@ -17,6 +17,7 @@ from typing import Any
 
 import lookrep
 from lookrep.errors import UserError
+from lookrep.files import write_whole
 from lookrep.studies import definition, hardware, results
 from lookrep.studies.definition import Study
 from lookrep.studies.hardware import Hardware
@@ -43,16 +44,9 @@ def prepare(out: Path, study: Study) -> None:
     try:
         for name in (results.POPULATIONS, LOGS) if study.kind == "training" else (results.EXACT,):
             (out / name).mkdir(parents=True, exist_ok=True)
-        write(out / definition.FILE, definition.to_toml(study))
+        write_whole(out / definition.FILE, definition.to_toml(study))
     except OSError as error:
         raise UserError(f"cannot write to {out}: {error.strerror or error}") from None
-
-
-def write(path: Path, text: str) -> None:
-    """Whole or not at all."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text)
-    os.replace(temporary, path)
 
 
 def finished(run: Path) -> bool:
@@ -133,7 +127,7 @@ def set_failure(folder: Path, population: str, text: str | None) -> None:
     if text is None:
         _failure(folder, population).unlink(missing_ok=True)
     else:
-        write(_failure(folder, population), text + "\n")
+        write_whole(_failure(folder, population), text + "\n")
 
 
 @contextlib.contextmanager

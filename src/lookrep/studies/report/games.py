@@ -2,10 +2,11 @@
 
 import math
 
+from lookrep.files import as_csv
 from lookrep.studies.bootstrap import Estimate
 from lookrep.studies.definition import Study
 from lookrep.studies.report import words
-from lookrep.studies.report.markup import Html, as_csv, data_uri, join, table_card, tag
+from lookrep.studies.report.markup import Html, data_uri, join, table_card, tag
 from lookrep.studies.statistics import EnvironmentScore, Headline
 
 MOST_COMPARED = 3  # variants with a column of differences: a sweep over a dozen has figures for that

@@ -5,11 +5,8 @@ to escape. Knows nothing about studies.
 """
 
 import base64
-import csv
 import html
-import io
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 VOID = frozenset({"img", "meta", "br", "link", "wbr"})  # tags without an end
 
@@ -75,19 +72,3 @@ def data_uri(kind: str, content: bytes) -> str:
     'data:text/plain;base64,aGk='
     """
     return f"data:{kind};base64,{base64.b64encode(content).decode('ascii')}"
-
-
-def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as CSV text; columns in the order in which they first appear.
-
-    >>> print(as_csv([{"game": "a,b", "score": 1.5}, {"game": "c", "seed": 2}]), end="")
-    game,score,seed
-    "a,b",1.5,
-    c,,2
-    """
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    out = io.StringIO()
-    writer = csv.DictWriter(out, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()

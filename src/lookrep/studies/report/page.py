@@ -2,12 +2,12 @@
 
 import base64
 import hashlib
-import os
 from importlib import resources
 from pathlib import Path
 
 import lookrep
 from lookrep.errors import UserError
+from lookrep.files import write_whole
 from lookrep.studies import figures, statistics
 from lookrep.studies.report import answer, exact, games, pictures, provenance, words
 from lookrep.studies.report.markup import Html, join, tag
@@ -18,15 +18,10 @@ LARGE_BYTES = 20_000_000  # above this, mail programs and phones give up
 
 def write(results: Results, out: Path) -> None:
     """Write the page to `out`."""
-    content = build(results).encode()
-    unfinished = out.with_name(f".{out.name}.{os.getpid()}")
+    content = build(results)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            unfinished.write_bytes(content)
-            os.replace(unfinished, out)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_whole(out, content)
     except OSError as error:
         raise UserError(f"report '{out}' cannot be written: {error.strerror or error}") from None
 

@@ -8,12 +8,13 @@ import matplotlib as mpl
 from matplotlib.colors import to_hex
 
 from lookrep.errors import UserError
+from lookrep.files import as_csv
 from lookrep.studies import figures
 from lookrep.studies.figures import style
 from lookrep.studies.plan import plain
 from lookrep.studies.report import words
 from lookrep.studies.report.captions import caption
-from lookrep.studies.report.markup import Html, as_csv, data_uri, tag
+from lookrep.studies.report.markup import Html, data_uri, tag
 from lookrep.studies.results import VIDEOS, Results
 
 INSIDE = ("fig5", "gap", "residual")  # what happens inside the agents: a section of its own
