@@ -16,6 +16,7 @@ COMMANDS = {
     "study": "run the paper's experiments, or your own: list, plan, run, status",
     "figure": "draw a figure of a study, with its numbers as CSV beside it",
     "report": "turn a study into one page that opens offline",
+    "parity": "compare a run's training scores with published curves",
     "exact": "solve a finite Markov problem exactly, draw it, audit the theory",
 }
 

@@ -1,0 +1,183 @@
+"""Our training scores beside published ones, game by game and iteration by iteration.
+
+The reference is a table of runs: columns `game`, `run`, `iteration`, `avg_return`, and perhaps `variant`; plain or
+gzipped CSV. Dopamine publishes such curves. An iteration is 250 000 agent steps, counted from 0, and its score is the
+sum of the returns of the episodes that ended in it over their number.
+"""
+
+import csv
+import gzip
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from lookrep import config as configs
+from lookrep.errors import UserError
+from lookrep.studies.figures import style
+from lookrep.training import metrics
+
+ITERATION_STEPS = 250_000
+Verdict = Literal["inside", "below", "above", "no reference"]
+COLUMNS = ("game", "run", "iteration", "avg_return")
+
+
+class Comparison(NamedTuple):
+    """One game in one iteration."""
+
+    game: str
+    iteration: int
+    ours: np.ndarray  # one score per agent
+    theirs: np.ndarray  # one score per published run; empty if there is none
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether our mean lies within the range of the published runs."""
+        if not len(self.theirs):
+            return "no reference"
+        mean = self.ours.mean()
+        return "below" if mean < self.theirs.min() else "above" if mean > self.theirs.max() else "inside"
+
+
+def squeezed(game: str) -> str:
+    """A game's name without what people write differently.
+
+    >>> squeezed("atari/RoadRunner"), squeezed("road_runner")
+    ('roadrunner', 'roadrunner')
+    """
+    return game.rpartition("/")[2].lower().replace("_", "").replace("-", "")
+
+
+def scores(run: Path) -> dict[str, dict[int, np.ndarray]]:
+    """A run's scores by game and whole iteration, one per agent. Agents without an ended episode are left out."""
+    config = configs.load(run)
+    data = metrics.read(run)
+    if ITERATION_STEPS % config.log_interval_steps:
+        raise UserError(
+            f"{run}: log_interval_steps = {config.log_interval_steps} does not divide an iteration of "
+            f"{ITERATION_STEPS:,} agent steps, so its scores cannot be told"
+        )
+    games = data.get("env", np.full(len(data["agent"]), config.env, object))
+    episodes, steps = data["episodes"], data["agent_steps"]
+    returns = np.where(episodes > 0, data["return_mean"], 0.0) * episodes
+    iteration = (steps - 1) // ITERATION_STEPS
+    whole = int(steps.max(initial=0)) // ITERATION_STEPS
+    found: dict[str, dict[int, np.ndarray]] = {}
+    for game in dict.fromkeys(games):
+        for number in range(whole):
+            here = (games == game) & (iteration == number)
+            agents = np.unique(data["agent"][here])
+            sums = [
+                (returns[here & (data["agent"] == a)].sum(), episodes[here & (data["agent"] == a)].sum())
+                for a in agents
+            ]
+            found.setdefault(str(game), {})[number] = np.array([total / count for total, count in sums if count])
+    return found
+
+
+def reference(path: Path, variant: str | None = None) -> dict[str, dict[int, np.ndarray]]:
+    """Published scores by (squeezed) game and iteration, one per run."""
+    rows: dict[str, dict[int, list[float]]] = {}
+    for row in _rows(path):
+        if variant is None or row.get("variant", variant) == variant:
+            rows.setdefault(squeezed(row["game"]), {}).setdefault(int(row["iteration"]), []).append(
+                float(row["avg_return"])
+            )
+    if not rows:
+        raise UserError(f"{path} has no scores" + (f" of variant '{variant}'" if variant else ""))
+    return {game: {i: np.array(values) for i, values in by.items()} for game, by in rows.items()}
+
+
+def compare(runs: Sequence[Path], path: Path, variant: str | None = None) -> list[Comparison]:
+    """Every game and whole iteration of the runs; several runs of a game are taken together."""
+    theirs = reference(path, variant)
+    ours: dict[str, dict[int, list[np.ndarray]]] = {}
+    for run in runs:
+        for game, by_iteration in scores(run).items():
+            for number, values in by_iteration.items():
+                ours.setdefault(game, {}).setdefault(number, []).append(values)
+    found = [
+        Comparison(game, number, np.concatenate(values), theirs.get(squeezed(game), {}).get(number, np.array([])))
+        for game, by_iteration in ours.items()
+        for number, values in by_iteration.items()
+    ]
+    if not any(len(c.ours) for c in found):
+        raise UserError(f"nothing to compare: no whole iteration of {ITERATION_STEPS:,} agent steps is there yet")
+    return [c for c in found if len(c.ours)]
+
+
+def rows_of(found: Sequence[Comparison]) -> list[dict[str, Any]]:
+    """The comparison as a table."""
+
+    def ends(values: np.ndarray) -> tuple[float | None, float | None]:
+        return (round(float(values.min()), 2), round(float(values.max()), 2)) if len(values) else (None, None)
+
+    return [
+        {
+            "game": c.game.rpartition("/")[2],
+            "iteration": c.iteration,
+            "agents": len(c.ours),
+            "ours": round(float(c.ours.mean()), 2),
+            "ours_low": ends(c.ours)[0],
+            "ours_high": ends(c.ours)[1],
+            "runs": len(c.theirs),
+            "theirs": round(float(c.theirs.mean()), 2) if len(c.theirs) else None,
+            "theirs_low": ends(c.theirs)[0],
+            "theirs_high": ends(c.theirs)[1],
+            "verdict": c.verdict,
+        }
+        for c in found
+    ]
+
+
+def draw(found: Sequence[Comparison]) -> Figure:
+    """A panel for each game: the published runs' range and mean, and ours."""
+    games = list(dict.fromkeys(c.game for c in found))
+    grey, blue = "0.45", style.BLUE
+    page = style.sheet(
+        len(games),
+        title="Training score by iteration: ours and published",
+        handles=[
+            Line2D([], [], color=grey, linewidth=6, alpha=0.4, label="published: range of runs"),
+            Line2D([], [], color=grey, linestyle="--", label="published: mean"),
+            Line2D([], [], color=blue, marker="o", label="ours: mean and range of agents"),
+        ],
+        notes=[f"An iteration is {ITERATION_STEPS:,} agent steps; its score, the mean return of its episodes."],
+    )
+    for game, axes in zip(games, page.panels, strict=True):
+        axes.set_title(style.game(game), fontsize=style.PANEL_SIZE)
+        here = [c for c in found if c.game == game]
+        known = [c for c in here if len(c.theirs)]
+        x = [c.iteration for c in known]
+        low, high = ([float(f(c.theirs)) for c in known] for f in (np.min, np.max))
+        axes.fill_between(x, low, high, color=grey, alpha=0.35, linewidth=0)
+        axes.plot(x, [float(c.theirs.mean()) for c in known], color=grey, linestyle="--")
+        means = np.array([float(c.ours.mean()) for c in here])
+        spread = [means - [float(c.ours.min()) for c in here], [float(c.ours.max()) for c in here] - means]
+        axes.errorbar([c.iteration for c in here], means, spread, color=blue, marker="o", markersize=4, capsize=2)
+    page.upper.supxlabel("iteration", fontsize=style.LABEL_SIZE)
+    page.upper.supylabel("score", fontsize=style.LABEL_SIZE)
+    return page.figure
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    opener = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opener(path, "rt", newline="") as file:
+            table = csv.DictReader(file)
+            missing = [name for name in COLUMNS if name not in (table.fieldnames or [])]
+            if missing:
+                raise UserError(f"{path}: column '{missing[0]}' is missing; a reference has {', '.join(COLUMNS)}")
+            for number, row in enumerate(table, 2):
+                try:
+                    int(row["iteration"]), float(row["avg_return"])
+                except (TypeError, ValueError):
+                    raise UserError(f"{path} line {number}: not a score") from None
+                yield row
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read: {error}") from None
