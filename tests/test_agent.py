@@ -249,3 +249,66 @@ def test_the_gap_of_a_copy_is_zero_whatever_noise_and_fractions_there_are(preset
     found = agent.measure(agent.init(jax.random.key(0)), batch(), jax.random.key(1))
     assert float(found["function_gap"]) == 0.0
     assert float(found["parameter_distance"]) == 0.0
+
+
+# Agents with fewer actions than the network has outputs for
+
+
+def with_a_favourite(state: agents.AgentState, action: int) -> Any:
+    """The online parameters, changed so that one action is always thought best."""
+    bias = np.array(state.online["q_out"]["bias"])
+    bias[action] = 1e3
+    return {**state.online, "q_out": {**state.online["q_out"], "bias": jnp.asarray(bias)}}
+
+
+def test_an_action_that_does_not_exist_is_never_taken() -> None:
+    agent = build(settings("dqn"))
+    state = agent.init(jax.random.key(0))
+    favourite = with_a_favourite(state, 3)
+    words = jax.random.bits(jax.random.key(1), (300, 2))
+    for epsilon, everything in ((0.0, {3}), (1.0, {0, 1, 2, 3})):
+        taken = [
+            {int(a) for a in jax.vmap(lambda w: agent.act(favourite, jnp.ones(3), None, w, epsilon, legal))(words)}
+            for legal in (None, jnp.int32(4), jnp.int32(2))
+        ]
+        assert taken[0] == taken[1] == everything
+        assert taken[2] <= {0, 1}
+    assert taken[2] == {0, 1}
+
+
+@pytest.mark.parametrize("double", [False, True])
+def test_it_is_never_bootstrapped_from(double: bool) -> None:
+    agent = build(settings("dqn", learning={"double": double}))
+    state = agent.init(jax.random.key(0))
+    favourite = with_a_favourite(state, 3)
+    chosen = state._replace(online=favourite, target=state.target._replace(params=favourite))
+    data = batch()._replace(action=np.zeros(SIZE, np.int32))
+    key = jax.random.key(2)
+    losses = [
+        float(agent.learn(chosen, favourite, favourite, data, key, legal)[1].loss)
+        for legal in (None, jnp.int32(4), jnp.int32(3))
+    ]
+    assert losses[0] == losses[1] > 100  # a value of 1000 comes in
+    assert losses[2] < 10
+
+
+@pytest.mark.parametrize("preset", ["dqn", "c51", "qr-dqn"])
+def test_it_counts_neither_for_the_gap_nor_for_replicate(preset: str) -> None:
+    replicate = {"target": "replicate", "target_init": "independent"}
+    wide = build(settings(preset, target=replicate))
+    state = wide.init(jax.random.key(0))
+    spoilt = state._replace(online=with_a_favourite(state, 3))
+    key, data = jax.random.key(1), batch()
+    gaps = [float(wide.measure(s, data, key, jnp.int32(3))["function_gap"]) for s in (state, spoilt)]
+    if preset == "dqn":  # where the last bias belongs to the last action alone
+        assert gaps[0] == gaps[1]
+        assert float(wide.measure(spoilt, data, key)["function_gap"]) > 100
+    one = jax.tree.map(lambda x: x[None], state)
+    inputs = jax.tree.map(lambda x: jnp.asarray(x)[None], wide.replicate_inputs(data, jax.random.key(3), jnp.int32(3)))
+    turned = wide.target_update.turn(one.target, one.online, lambda k: inputs)
+    for before, after in zip(
+        jax.tree.leaves(one.target.params["q_out"]), jax.tree.leaves(turned.params["q_out"]), strict=True
+    ):
+        outputs = np.asarray(before != after).reshape(-1, ACTIONS, before.shape[-1] // ACTIONS)
+        assert outputs[:, :3].any()
+        assert not outputs[:, 3].any()

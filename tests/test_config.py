@@ -65,7 +65,7 @@ def test_what_an_agents_name_stands_for(
 
 
 def test_the_list_of_agents_is_the_list_of_presets() -> None:
-    assert len(configs.AGENTS) == 7
+    assert len(configs.AGENTS) == 9
     for agent in configs.AGENTS:
         configs.preset(agent)
     with pytest.raises(UserError, match=r"agent 'rainbo' is unknown: did you mean 'rainbow'\?"):
@@ -143,18 +143,59 @@ def test_a_value_that_makes_no_sense_is_refused_with_its_name(changes: dict[str,
     assert words in complaint(caught)
 
 
+# Presets at Atari's scale, and several games
+
+
+def test_dopamines_rainbow_has_dopamines_values() -> None:
+    # dopamine/jax/agents/rainbow/configs/rainbow.gin, in updates instead of agent steps where the names say so
+    agent = configs.preset("dopamine-rainbow")
+    learning, replay, target = agent.learning, agent.replay, agent.target
+    assert (learning.head, learning.n_steps, learning.discount, learning.atoms) == ("c51", 3, 0.99, 51)
+    assert (learning.v_min, learning.v_max, learning.double, learning.clip_rewards) == (-10.0, 10.0, False, True)
+    assert (learning.learning_rate, learning.adam_epsilon, learning.batch_size) == (6.25e-5, 1.5e-4, 32)
+    assert (replay.replay_capacity_steps, replay.warmup_steps, replay.prioritised) == (1_000_000, 20_000, True)
+    assert (learning.steps_per_update, target.target, target.target_period_updates) == (4, "hard", 8_000 // 4)
+    assert (agent.exploration.epsilon_end, agent.exploration.epsilon_decay_steps) == (0.01, 250_000)
+    assert (agent.network.network, agent.network.dueling, agent.network.noisy) == ("nature:512", False, False)
+
+
+def test_the_papers_lr_is_dopamines_rainbow_with_a_learned_target() -> None:
+    rainbow, lr = configs.preset("dopamine-rainbow"), configs.preset("paper-lr")
+    assert lr == dataclasses.replace(rainbow, target=dataclasses.replace(rainbow.target, target="replicate"))
+    assert (lr.target.target_period_updates, lr.target.replicate_updates) == (2000, 200)
+    assert (lr.target.replicate_actions, lr.target.replicate_learning_rate) == ("all", None)
+
+
+def test_an_agents_name_stands_for_the_suites_scale() -> None:
+    assert configs.preset("rainbow", "atari/Breakout") == configs.preset("dopamine-rainbow")
+    assert configs.preset("rainbow", "minatar/breakout") == configs.preset("rainbow")
+    assert configs.from_json({"env": "atari/Pong"}).settings == configs.preset("dopamine-rainbow")
+
+
+def test_agents_are_numbered_within_their_game() -> None:
+    config = RunConfig("atari/Breakout,Freeway", agents=6, first_agent=4)
+    assert config.games == ("atari/Breakout", "atari/Freeway")
+    assert config.numbers == (4, 5, 6, 4, 5, 6)
+    with pytest.raises(UserError, match=r"agents = 3: must be a multiple of the 2 games"):
+        RunConfig("atari/Breakout,Freeway", agents=3)
+    with pytest.raises(UserError, match=r"a game is named twice"):
+        RunConfig("atari/Pong,Pong", agents=2)
+    with pytest.raises(UserError, match=r"agents = 4: must be a multiple of groups = 3"):
+        RunConfig("atari/Pong", agents=4, groups=3)
+
+
 # JSON
 
 
 def everything_changed() -> RunConfig:
     settings = AgentConfig(
         NetworkConfig("mlp:8", "mlp:16", dueling=True, noisy=True, precision="bf16"),
-        LearningConfig("iqn", True, 5, 0.9, 16, 1e-3, 1e-8, 2, 11, -1.0, 1.0, 7),
-        ReplayConfig(2000, 100, True),
+        LearningConfig("iqn", True, 5, True, 0.9, 16, 1e-3, 1e-8, 2, 11, -1.0, 1.0, 7),
+        ReplayConfig(2000, 100, True, "host"),
         ExplorationConfig(0.9, 0.1, 10),
         TargetConfig("replicate", 7, 0.1, 3, 9, "one", 4, 2e-3, "uniform", True, "online", 0.5, 77, "independent"),
     )
-    return RunConfig("probes:Museum", "iqn", 4, 3, 2000, 5, 200, 400, 2, settings)
+    return RunConfig("probes:Museum", "iqn", 4, 3, 2000, 5, 200, 400, 2, 1, 2, settings)
 
 
 def changed_fields(config: Any, default: Any) -> int:
@@ -165,7 +206,7 @@ def changed_fields(config: Any, default: Any) -> int:
 
 def test_json_gives_back_every_setting() -> None:
     config = everything_changed()
-    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 46
+    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 50
     assert configs.from_json(json.loads(json.dumps(configs.to_json(config)))) == config
 
 

@@ -211,3 +211,37 @@ def test_matrix_products_are_computed_in_the_parameters_dtype_and_given_in_float
     products = [line for line in program.splitlines() if "dot_general" in line]
     assert products
     assert all(":bf16[" in line for line in products)
+
+
+@pytest.mark.parametrize(("side", "stack"), [(84, 4), (45, 2)])
+def test_atari_s_network_is_three_same_padded_convolutions_and_dense_layers(side: int, stack: int) -> None:
+    shape = (stack, side, side)
+    network = compiled(Torso.parse("nature:16", shape), HeadShape(3, 2), shape)
+    params = jax.device_get(network.init(jax.random.key(0)))
+    frames = np.random.default_rng(0).integers(256, size=(2, *shape)).astype(np.uint8)
+
+    x = jnp.asarray(frames.transpose(0, 2, 3, 1) / np.float32(255))
+    for i, (features, size, stride) in enumerate(((32, 8, 4), (64, 4, 2), (64, 3, 1))):
+        layer, blocks = params[f"conv_{i}"], size // stride
+        # rows by (block row, block column, row in block, column in block, channel), as documented
+        kernel = layer["kernel"].reshape(blocks, blocks, stride, stride, -1, features).transpose(0, 2, 1, 3, 4, 5)
+        x = jax.lax.conv_general_dilated(
+            x, kernel.reshape(size, size, -1, features), (stride, stride), "SAME",
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        )  # fmt: skip
+        x = jax.nn.relu(x + layer["bias"])
+    x = jax.nn.relu(x.reshape(2, -1) @ params["q_0"]["kernel"] + params["q_0"]["bias"])
+    expected = (x @ params["q_out"]["kernel"] + params["q_out"]["bias"]).reshape(2, 3, 2)
+    np.testing.assert_allclose(network.apply(params, frames, None).per_action, expected, atol=1e-6)
+
+
+def test_atari_s_network_has_dopamines_size_and_initialisation() -> None:
+    shape = (4, 84, 84)
+    params = jax.jit(build(Torso.parse("auto", shape), HeadShape(4, 51), shape).init)(jax.random.key(0))
+    fan_in = {name: layer["kernel"].shape[0] for name, layer in params.items()}
+    assert fan_in == {"conv_0": 8 * 8 * 4, "conv_1": 4 * 4 * 32, "conv_2": 3 * 3 * 64, "q_0": 7744, "q_out": 512}
+    for name, layer in params.items():  # variance_scaling(1/√3, fan_in, uniform)
+        bound = (3**0.5 / fan_in[name]) ** 0.5
+        assert 0.99 * bound < np.abs(layer["kernel"]).max() <= bound
+    with pytest.raises(UserError, match=r"needs frames of at least 36×36"):
+        Torso.parse("nature:512", (10, 10, 4))

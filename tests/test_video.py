@@ -15,8 +15,9 @@ from PIL import Image
 from lookrep.envs import minatar
 from lookrep.errors import UserError
 from lookrep.playing import Distribution, Recording
+from lookrep.playing.episodes import Screens
 from lookrep.video import check_path, files, pending, write
-from lookrep.video.frames import HEIGHT, WIDTH, Film, Labels
+from lookrep.video.frames import HEIGHT, LEFT, SIDE, TOP, WIDTH, Film, Labels
 from lookrep.video.observations import FLOOR, MINATAR, screen
 from lookrep.video.values import BINS, MOST_ROWS, histogram, rows
 
@@ -145,6 +146,49 @@ def test_frames_have_one_size_and_only_what_moves_moves() -> None:
     assert (frames == frames[0]).all(axis=(0, 2, 3))[:48].all(), "the title moves"
     for one, other in itertools.pairwise(frames):
         assert (one != other).any()
+
+
+def test_all_of_ataris_eighteen_actions_have_a_row() -> None:
+    assert rows(recording(20, 18), names(18)).actions.tolist() == list(range(18))
+
+
+def test_long_names_of_actions_push_the_plot_aside_up_to_a_limit() -> None:
+    def drawn(name: str) -> tuple[float, str]:
+        film = Film(recording(), Labels("t", "s", (name, "b", "c")))
+        return film.canvas.plot_left, film.rows.names[0]
+
+    (left, _), (right, _), (door, whole), (longest, cut) = map(drawn, ("left", "right", "open doors", "x" * 50))
+    assert left == right < door < longest == drawn("y" * 60)[0]
+    assert whole == "open doors"
+    assert 8 < len(cut) < 30
+    assert cut.endswith("x…")
+
+
+# ---- what a person would see
+
+
+@pytest.mark.parametrize(
+    ("screen_shape", "drawn_shape", "frame_height"),
+    [
+        ((210, 160), (420, 320), 570),  # Atari: twice as large
+        ((20, 20), (320, 320), 470),
+        ((400, 600), (213, 320), 470),  # Gymnasium's classic control: smaller, in the middle
+        ((250, 160), (375, 240), 570),
+    ],
+)
+def test_the_environments_own_pictures_are_as_large_as_fits(
+    screen_shape: tuple[int, int], drawn_shape: tuple[int, int], frame_height: int
+) -> None:
+    pictures = Screens(np.full((*screen_shape, 3), 40 * t, np.uint8) for t in range(6))
+    film = Film(recording(screens=pictures), Labels("t", "s", names(3)))
+    frame = np.asarray(film.frame(5))
+    assert frame.shape == (frame_height, WIDTH, 3)
+    view = (frame[TOP : TOP + frame_height - HEIGHT + SIDE, LEFT : LEFT + SIDE] == 200).all(axis=2)
+    down, across = np.flatnonzero(view.any(axis=1)), np.flatnonzero(view.any(axis=0))
+    assert (len(down), len(across)) == pytest.approx(drawn_shape, abs=1)
+    assert view[down[0] : down[-1] + 1, across[0] : across[-1] + 1].all()
+    assert abs(down[0] - (len(view) - 1 - down[-1])) <= 1
+    assert abs(across[0] - (SIDE - 1 - across[-1])) <= 1
 
 
 # ---- what the agent sees

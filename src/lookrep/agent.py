@@ -2,6 +2,9 @@
 
 All functions are unbatched in agents (one agent, a batch of observations); a trainer vmaps them over a population. The
 agent does not know where its batches come from, nor which target update runs.
+
+A population may hold agents with fewer actions than its networks have outputs for; `legal` says how many of them exist
+for this agent, None that all do. The others are never chosen, never bootstrapped from, and never compared.
 """
 
 from collections.abc import Callable
@@ -34,11 +37,13 @@ class Learned(NamedTuple):
 class Agent(NamedTuple):
     init: Callable[[jax.Array], AgentState]
     compute: Callable[[Any], Any]  # parameters → those that matrix products use: the same, or a bfloat16 copy
-    act: Callable[..., jax.Array]  # (compute(online), observation, network_key, words, epsilon) → action
+    act: Callable[..., jax.Array]  # (compute(online), observation, network_key, words, epsilon, legal) → action
+    greedy: Callable[..., jax.Array]  # (compute(online), observation, network_key, legal) → action
+    explore: Callable[..., tuple[jax.Array, jax.Array]]  # (words, epsilon, legal) → whether to, and which action
     learn: Callable[..., tuple[AgentState, Learned]]  # Lookahead: one update of `online`
     target_update: targets.TargetUpdate  # in population mode
-    replicate_inputs: Callable[[Batch, jax.Array], Any]  # what the target update's distance takes
-    measure: Callable[[AgentState, Batch, jax.Array], dict[str, jax.Array]]
+    replicate_inputs: Callable[..., Any]  # (batch, key, legal) → what the target update's distance takes
+    measure: Callable[..., dict[str, jax.Array]]  # (state, batch, key, legal)
     head: heads.Head
     online: networks.Network
     target: networks.Network
@@ -82,31 +87,48 @@ def build(config: AgentConfig, observation_shape: tuple[int, ...], num_actions: 
         other = params if copy else target.init(target_key)
         return AgentState(params, optimizer.init(params), target_update.init(params, other))
 
-    def act(
-        online_params: Any, observation: jax.Array, network_key: jax.Array, words: jax.Array, epsilon: jax.Array
+    def values(outputs: jax.Array, legal: jax.Array | None) -> jax.Array:
+        """Action values [batch, actions]; of actions that do not exist, −∞."""
+        q = head.values(outputs)
+        return q if legal is None else jnp.where(jnp.arange(num_actions) < legal, q, -jnp.inf)
+
+    def greedy(
+        online_params: Any, observation: jax.Array, network_key: jax.Array | None, legal: jax.Array | None = None
     ) -> jax.Array:
-        """ε-greedy; `words` are two random uint32."""
         out = online.apply(online_params, observation[None], network_key).per_action
         # The barrier keeps the last layer, here a matrix times a vector, out of the softmax's kernel: faster on a GPU.
-        q = head.values(lax.optimization_barrier(out))[0]
-        explore = (words[0] >> 8).astype(jnp.float32) * 2.0**-24 < epsilon
-        return jnp.where(explore, (words[1] % num_actions).astype(jnp.int32), q.argmax().astype(jnp.int32))
+        return values(lax.optimization_barrier(out), legal)[0].argmax().astype(jnp.int32)
 
-    def bootstrap(online_params: Any, target_params: Any, batch: Batch, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def explore(words: jax.Array, epsilon: jax.Array, legal: jax.Array | None = None) -> tuple[jax.Array, jax.Array]:
+        choices = num_actions if legal is None else legal.astype(jnp.uint32)
+        return (words[0] >> 8).astype(jnp.float32) * 2.0**-24 < epsilon, (words[1] % choices).astype(jnp.int32)
+
+    def act(
+        online_params: Any, observation: jax.Array, network_key: jax.Array, words: jax.Array, epsilon: jax.Array,
+        legal: jax.Array | None = None,
+    ) -> jax.Array:  # fmt: skip
+        """ε-greedy; `words` are two random uint32."""
+        explores, random = explore(words, epsilon, legal)
+        return jnp.where(explores, random, greedy(online_params, observation, network_key, legal))
+
+    def bootstrap(
+        online_params: Any, target_params: Any, batch: Batch, key: jax.Array, legal: jax.Array | None
+    ) -> tuple[jax.Array, jax.Array]:
         """The target network's outputs at s' and the action to bootstrap from."""
         key_target, key_selector = jax.random.split(key)
         out_t = target.apply(target_params, batch.next_observation, key_target).per_action
         selector = out_t
         if config.learning.double:
             selector = online.apply(online_params, batch.next_observation, key_selector).per_action
-        return out_t, head.values(selector).argmax(axis=-1)
+        return out_t, values(selector, legal).argmax(axis=-1)
 
     def learn(
-        state: AgentState, online_params: Any, target_params: Any, batch: Batch, key: jax.Array
-    ) -> tuple[AgentState, Learned]:
+        state: AgentState, online_params: Any, target_params: Any, batch: Batch, key: jax.Array,
+        legal: jax.Array | None = None,
+    ) -> tuple[AgentState, Learned]:  # fmt: skip
         """`online_params` and `target_params` are `compute` of the state's, which callers keep across updates."""
         key_tm1, key_t = jax.random.split(key)
-        out_t, a_t = bootstrap(online_params, target_params, batch, key_t)
+        out_t, a_t = bootstrap(online_params, target_params, batch, key_t, legal)
 
         def loss(params: Any) -> tuple[jax.Array, jax.Array]:
             out = online.apply(params, batch.observation, key_tm1)
@@ -120,30 +142,35 @@ def build(config: AgentConfig, observation_shape: tuple[int, ...], num_actions: 
         # Dopamine's priority: the root of the unweighted loss, with no further exponent.
         return state._replace(online=params, optimizer=optimizer_state), Learned(value, jnp.sqrt(each + 1e-10))
 
-    def replicate_inputs(batch: Batch, key: jax.Array) -> Any:
-        inputs = (batch.observation, key)
+    def replicate_inputs(batch: Batch, key: jax.Array, legal: jax.Array | None = None) -> Any:
+        inputs = (batch.observation, key, legal)
         return (inputs, batch.action) if config.target.replicate_actions == "one" else inputs
 
-    def measure(state: AgentState, batch: Batch, key: jax.Array) -> dict[str, jax.Array]:
+    def measure(
+        state: AgentState, batch: Batch, key: jax.Array, legal: jax.Array | None = None
+    ) -> dict[str, jax.Array]:
         """Diagnostics on a batch: function gap |q_θ − q_w|, Bellman residual, parameter norms and distance."""
         del key  # without noise and with even fractions, so that the gap is zero when the functions agree
         q_online = head.values(online.apply(state.online, batch.observation, None).per_action)
         q_target = head.values(target.apply(state.target.params, batch.observation, None).per_action)
         out_t = target.apply(state.target.params, batch.next_observation, None).per_action
-        v_t = head.values(out_t).max(axis=-1)
+        v_t = values(out_t, legal).max(axis=-1)
+        gap = jnp.abs(q_target - q_online)
         chosen = jnp.take_along_axis(q_online, batch.action[:, None], axis=1)[:, 0]
         distance = (
             optax.tree.norm(jax.tree.map(jnp.subtract, state.online, state.target.params)) if same_shape else None
         )
         return {
-            "function_gap": jnp.abs(q_target - q_online).mean(),
+            "function_gap": gap.mean() if legal is None else losses.mean_over_legal(gap, legal),
             "bellman_residual": jnp.abs(batch.reward + batch.discount * v_t - chosen).mean(),
             "norm_online": optax.tree.norm(state.online),
             "norm_target": optax.tree.norm(state.target.params),
             "parameter_distance": jnp.float32(jnp.nan) if distance is None else distance,
         }
 
-    return Agent(init, compute, act, learn, target_update, replicate_inputs, measure, head, online, target)
+    return Agent(
+        init, compute, act, greedy, explore, learn, target_update, replicate_inputs, measure, head, online, target
+    )
 
 
 def _head(config: AgentConfig) -> heads.Head:
@@ -173,9 +200,10 @@ def _target_update(
         head.distance,
         head.values,
         1,
-        target_apply=lambda params, inputs: target.apply(compute(params), *inputs).per_action,
-        online_apply=lambda params, inputs: online.apply(compute(params), *inputs).per_action,
+        target_apply=lambda params, inputs: target.apply(compute(params), *inputs[:2]).per_action,
+        online_apply=lambda params, inputs: online.apply(compute(params), *inputs[:2]).per_action,
         actions=settings.replicate_actions,
+        legal=lambda inputs: inputs[2],
     )
     until_gap = settings.replicate_until_gap
     return targets.replicate(

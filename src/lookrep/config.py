@@ -46,6 +46,8 @@ class LearningConfig:
     """choose the bootstrap action by the online network"""
     n_steps: int = 1
     """rewards summed before bootstrapping"""
+    clip_rewards: bool = False
+    """learn from rewards clipped to [−1, 1]; the returns reported are never clipped"""
     discount: float = 0.99
     batch_size: int = 32
     learning_rate: float = 2.5e-4
@@ -69,6 +71,8 @@ class ReplayConfig:
     """agent steps of exploration before the first update"""
     prioritised: bool = False
     """sample by priority with Dopamine's rules instead of uniformly"""
+    replay_memory: Literal["auto", "device", "host"] = "auto"
+    """where frames from emulators are kept: on the device if they fit, else in the host's memory"""
 
 
 @dataclass(frozen=True)
@@ -174,10 +178,11 @@ class RunConfig:
     """A training run: a population of agents with one configuration."""
 
     env: str
+    """what to train on; several Atari games share one program: atari/Breakout,Freeway"""
     agent: str = "rainbow"
     """preset that the other settings start from"""
     agents: int = 1
-    """how many agents to train side by side; they differ in their random numbers alone"""
+    """how many agents to train side by side, over all games; in a game they differ in their random numbers alone"""
     first_agent: int = 0
     """number of the first agent: agent i is the same run whatever population it is part of"""
     steps: int = 1_000_000
@@ -189,10 +194,23 @@ class RunConfig:
     """agent steps between two checkpoints; the end always has one; 0: none at all"""
     devices: int = 1
     """spread the agents over this many devices"""
+    workers: int | None = None
+    """processes that step environments on the host (Atari, Gymnasium); 0: none, in this one; default: one per core"""
+    groups: int | None = None
+    """parts of the population that take turns, so that emulators play while the device learns; default: up to 2"""
     settings: AgentConfig = field(default_factory=lambda: preset("rainbow"))
 
     def __post_init__(self) -> None:
         preset(self.agent)  # refuses a name that stands for nothing
+        if self.agents % len(self.games):
+            raise UserError(f"agents = {self.agents}: must be a multiple of the {len(self.games)} games")
+        if len(set(self.games)) < len(self.games):
+            raise UserError(f"env = '{self.env}': a game is named twice")
+        for name, least in (("workers", 0), ("groups", 1)):
+            if getattr(self, name) is not None:
+                _at_least(least, self, name)
+        if self.groups is not None and self.agents % self.groups:
+            raise UserError(f"agents = {self.agents}: must be a multiple of groups = {self.groups}")
         _at_least(1, self, "agents", "steps", "log_interval_steps", "devices")
         _at_least(0, self, "first_agent", "checkpoint_interval_steps", "seed")
         _below(2**31, self, "steps", "log_interval_steps")  # counters on the device have 32 bits
@@ -209,9 +227,41 @@ class RunConfig:
                 "nothing would be learned"
             )
 
+    @property
+    def games(self) -> tuple[str, ...]:
+        """The environments of the population, `agents / len(games)` agents each, in this order.
 
-def preset(agent: str) -> AgentConfig:
-    """The settings an agent's name stands for, tuned to MinAtar's scale (docs/agents.md lists them)."""
+        >>> RunConfig("atari/Breakout,Freeway", agents=2).games
+        ('atari/Breakout', 'atari/Freeway')
+        """
+        return games(self.env)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Each agent's number, counted within its game: agent i of a game is the same whatever is trained beside it."""
+        per_game = self.agents // len(self.games)
+        return tuple(self.first_agent + i % per_game for i in range(self.agents))
+
+
+def games(env: str) -> tuple[str, ...]:
+    """`atari/Breakout,Freeway` as two environments."""
+    suite, slash, names = env.partition("/")
+    return tuple(f"{suite}/{name}" for name in names.split(",")) if slash else (env,)
+
+
+# What Dopamine and the paper use on Atari, where it differs from the defaults, which suit MinAtar.
+ATARI: dict[str, dict[str, Any]] = {
+    "network": {"network": "nature:512"},
+    "learning": {"clip_rewards": True, "learning_rate": 6.25e-5, "v_min": -10.0, "v_max": 10.0},
+    "replay": {"replay_capacity_steps": 1_000_000, "warmup_steps": 20_000},
+    "exploration": {"epsilon_decay_steps": 250_000},
+    "target": {"target_period_updates": 2_000, "replicate_updates": 200},
+}
+
+
+def preset(agent: str, env: str = "") -> AgentConfig:
+    """The settings an agent's name stands for (docs/agents.md lists them): at MinAtar's scale, or at Atari's for an
+    environment of that suite and for the agents that are defined on it."""
     base = AgentConfig()
     rainbow: dict[str, dict[str, Any]] = {
         "learning": {"head": "c51", "n_steps": 3},
@@ -230,13 +280,16 @@ def preset(agent: str) -> AgentConfig:
             "network": {"dueling": True, "noisy": True},
             "exploration": {"epsilon_start": 0.0, "epsilon_end": 0.0},  # the noise explores
         },
+        "dopamine-rainbow": rainbow,
+        "paper-lr": rainbow | {"target": {"target": "replicate"}},
     }
     if agent not in changes:
         near = difflib.get_close_matches(agent, changes, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(changes)}"
         raise UserError(f"agent '{agent}' is unknown: {hint}")
-    groups = {name: dataclasses.replace(getattr(base, name), **fields) for name, fields in changes[agent].items()}
-    return dataclasses.replace(base, **groups)
+    at_scale = ATARI if env.startswith("atari/") or agent in ("dopamine-rainbow", "paper-lr") else {}
+    fields = {name: at_scale.get(name, {}) | changes[agent].get(name, {}) for name in vars(base)}
+    return AgentConfig(**{name: dataclasses.replace(getattr(base, name), **some) for name, some in fields.items()})
 
 
 def replace(config: RunConfig, **changes: Any) -> RunConfig:
@@ -244,7 +297,7 @@ def replace(config: RunConfig, **changes: Any) -> RunConfig:
     return dataclasses.replace(config, **changes)
 
 
-AGENTS = ("dqn", "double-dqn", "c51", "qr-dqn", "iqn", "rainbow", "full-rainbow")
+AGENTS = ("dqn", "double-dqn", "c51", "qr-dqn", "iqn", "rainbow", "full-rainbow", "dopamine-rainbow", "paper-lr")
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:
@@ -260,7 +313,8 @@ def from_json(data: dict[str, Any], where: str = "config") -> RunConfig:
     if "env" not in data:
         raise UserError(f"{where}: field 'env' is missing")
     agent = _value(str, data.get("agent", "rainbow"), f"{where}: agent")
-    config: RunConfig = _changed(RunConfig("", agent, settings=preset(agent)), data, where)
+    env = _value(str, data["env"], f"{where}: env")
+    config: RunConfig = _changed(RunConfig("", agent, settings=preset(agent, env)), data, where)
     return config
 
 

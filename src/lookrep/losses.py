@@ -119,6 +119,16 @@ class Distance(NamedTuple):
     gap: Callable[[Any, Any, Any], jax.Array]  # mean |q_θ − q_w|, in units of value
 
 
+def mean_over_legal(per_action: jax.Array, legal: jax.Array) -> jax.Array:
+    """Mean of [batch, actions] over the first `legal` actions.
+
+    >>> float(mean_over_legal(jnp.array([[1.0, 3.0, 100.0]]), jnp.int32(2)))
+    2.0
+    """
+    exists = jnp.arange(per_action.shape[1]) < legal
+    return jnp.where(exists, per_action, 0.0).sum() / (legal * per_action.shape[0])
+
+
 def between(
     per_action: Callable[[jax.Array, jax.Array], jax.Array],
     values: Callable[[jax.Array], jax.Array],
@@ -126,12 +136,14 @@ def between(
     target_apply: Apply,
     online_apply: Apply | None = None,
     actions: Actions = "all",
+    legal: Callable[[Any], jax.Array | None] = lambda inputs: None,
 ) -> Distance:
     """Distance between two networks whose outputs for one action have `outputs_rank` axes.
 
     `apply(params, inputs)` gives `[batch, actions, …]`. With `actions="all"` a batch is the inputs, and the distance is
     the mean over batch and actions; with `"one"` it is `(inputs, actions taken)` and only those actions count.
-    `values` maps outputs to action values, for the gap.
+    `values` maps outputs to action values, for the gap. `legal(inputs)` may say how many of the actions exist; the mean
+    is over the first so many.
     """
     if actions not in ("all", "one"):
         raise UserError(f"actions = '{actions}': must be 'all' or 'one'")
@@ -146,16 +158,20 @@ def between(
             target, online = (jax.vmap(lambda out, a: out[a])(outs, taken) for outs in (target, online))
         return target, online
 
+    def mean(distances: jax.Array, batch: Any) -> jax.Array:
+        exist = legal(batch) if actions == "all" else None
+        return distances.mean() if exist is None else mean_over_legal(distances, exist)
+
     def loss(target_params: Any, online_params: Any, batch: Any) -> jax.Array:
         target, online = outputs(target_params, online_params, batch)
         function = per_action
         for _ in range(target.ndim - outputs_rank):
             function = jax.vmap(function)
-        return function(target, online).mean()
+        return mean(function(target, online), batch)
 
     def gap(target_params: Any, online_params: Any, batch: Any) -> jax.Array:
         target, online = outputs(target_params, online_params, batch)
-        return jnp.abs(values(target) - values(online)).mean()
+        return mean(jnp.abs(values(target) - values(online)), batch)
 
     return Distance(loss, gap)
 

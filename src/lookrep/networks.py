@@ -4,6 +4,8 @@ A network is an (init, apply) pair: `init(key)` gives parameters, `apply(params,
 batch of observations. Any pair of that shape is welcome in an agent. What the K numbers mean (a value, logits,
 quantiles) is `lookrep.heads`' business.
 
+`nature` is the CNN of Mnih et al. (2015) with Dopamine's padding and initialisation, for stacks of frames.
+
 Convolutions are written as matrix products: under `vmap` over a population's parameters those are batched matrix
 products, where a convolution would become a grouped one, which is slow on GPUs (see docs/performance.md).
 """
@@ -34,27 +36,36 @@ class Network(NamedTuple):
 
 @dataclass(frozen=True)
 class Torso:
-    """The shape of a network: 3×3 convolutions with these channels (none: an MLP), then dense layers."""
+    """The shape of a network: convolutions (3×3 with these channels, or those for Atari), then dense layers."""
 
     channels: tuple[int, ...] = ()
     widths: tuple[int, ...] = (128,)
+    nature: bool = False
+
+    @property
+    def pictures(self) -> bool:
+        return bool(self.channels) or self.nature
 
     @staticmethod
     def parse(text: str, observation_shape: tuple[int, ...]) -> "Torso":
-        """Read a network's short name; `auto` is MinAtar's CNN for pictures and an MLP for vectors.
+        """Read a network's short name; `auto` is Atari's CNN for stacks of frames, MinAtar's for small pictures
+        [height, width, channels], and an MLP for vectors.
 
         >>> Torso.parse("cnn16:128", (10, 10, 4))
-        Torso(channels=(16,), widths=(128,))
+        Torso(channels=(16,), widths=(128,), nature=False)
         >>> Torso.parse("mlp:64x64", (4,))
-        Torso(channels=(), widths=(64, 64))
+        Torso(channels=(), widths=(64, 64), nature=False)
+        >>> Torso.parse("auto", (4, 84, 84))
+        Torso(channels=(), widths=(512,), nature=True)
         """
+        frames = len(observation_shape) == 3 and min(observation_shape[1:]) >= FRAME_SIDE
         if text == "auto":
-            text = "cnn16:128" if len(observation_shape) == 3 else "mlp:128x128"
-        match = re.fullmatch(r"(?:cnn(\d+(?:-\d+)*)|mlp):(\d+(?:x\d+)*)", text)
+            text = "nature:512" if frames else "cnn16:128" if len(observation_shape) == 3 else "mlp:128x128"
+        match = re.fullmatch(r"(?:cnn(\d+(?:-\d+)*)|mlp|(nature)):(\d+(?:x\d+)*)", text)
         if match is None:
-            raise UserError(f"network '{text}': write cnn16:128, cnn16-32:256x128, mlp:64x64 or auto")
+            raise UserError(f"network '{text}': write cnn16:128, cnn16-32:256x128, nature:512, mlp:64x64 or auto")
         channels = tuple(map(int, match[1].split("-"))) if match[1] else ()
-        widths = tuple(map(int, match[2].split("x")))
+        widths = tuple(map(int, match[3].split("x")))
         if 0 in channels + widths:
             raise UserError(f"network '{text}': a layer of size 0")
         if channels and len(observation_shape) != 3:
@@ -63,7 +74,12 @@ class Torso:
             )
         if channels and min(observation_shape[:2]) <= 2 * len(channels):
             raise UserError(f"network '{text}': too many 3×3 convolutions for a {observation_shape} picture")
-        return Torso(channels, widths)
+        if match[2] and not frames:
+            raise UserError(
+                f"network '{text}': needs frames of at least {FRAME_SIDE}×{FRAME_SIDE}, [stack, height, width]; these "
+                f"observations have shape {observation_shape}"
+            )
+        return Torso(channels, widths, bool(match[2]))
 
 
 @dataclass(frozen=True)
@@ -77,8 +93,12 @@ class HeadShape:
     implicit: bool = False  # IQN: the K fractions are inputs, drawn for each observation
 
 
-# Every layer: uniform with variance 1/(3·fan-in), PyTorch's default and so that of MinAtar's own agents.
+# Every layer: uniform with variance 1/(3·fan-in), PyTorch's default and so that of MinAtar's own agents …
 INITIALIZER = nn.initializers.variance_scaling(1.0 / 3.0, "fan_in", "uniform")
+# … but 1/(√3·fan-in) in every layer of `nature`: Dopamine's.
+NATURE_INITIALIZER = nn.initializers.variance_scaling(3.0**-0.5, "fan_in", "uniform")
+NATURE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # (channels, kernel, stride)
+FRAME_SIDE = 36  # smaller pictures are MinAtar-like
 COSINES = 64  # IQN's embedding of a fraction
 
 
@@ -103,7 +123,12 @@ class _Net(nn.Module):
     @nn.compact
     def __call__(self, observations: jax.Array, key: jax.Array | None) -> Outputs:
         batch, head, x = observations.shape[0], self.head, observations
-        if observations.dtype == jnp.uint8:
+        initializer = NATURE_INITIALIZER if self.torso.nature else INITIALIZER
+        if self.torso.nature:
+            x = x.transpose(0, 2, 3, 1)  # still bytes
+        for i, (channels, kernel, stride) in enumerate(NATURE_LAYERS if self.torso.nature else ()):
+            x = nn.relu(_Conv(channels, kernel, stride, name=f"conv_{i}")(x))
+        if x.dtype == jnp.uint8:
             x = x / jnp.float32(255)
         for channels in self.torso.channels:
             x = nn.relu(_Conv3x3(channels)(x))
@@ -113,14 +138,14 @@ class _Net(nn.Module):
         even = (jnp.arange(head.size, dtype=jnp.float32) + 0.5) / head.size
         taus = jnp.broadcast_to(even, (batch, head.size))
         widths = self.torso.widths
-        if head.implicit and not self.torso.channels:
+        if head.implicit and not self.torso.pictures:
             # Fractions modulate features, not the observation: where it is 0, as in a one-hot, they would say nothing.
-            x, widths = nn.relu(_Dense(widths[0])(x)), widths[1:]
+            x, widths = nn.relu(_Dense(widths[0], initializer)(x)), widths[1:]
         if head.implicit:
             if fractions_key is not None:
                 taus = jax.random.uniform(fractions_key, taus.shape)
             cosines = jnp.cos(jnp.pi * taus[..., None] * jnp.arange(1, COSINES + 1))
-            phi = nn.relu(_Dense(x.shape[-1])(cosines))
+            phi = nn.relu(_Dense(x.shape[-1], initializer)(cosines))
             x = x[:, None, :] * phi  # [batch, K, features]: from here on one row per fraction
         per_row = 1 if head.implicit else head.size
 
@@ -128,7 +153,7 @@ class _Net(nn.Module):
             if head.noisy:
                 seed = None if noise_key is None else jax.random.fold_in(noise_key, _stable_hash(name))
                 return _NoisyDense(features, name=name)(y, seed)
-            return _Dense(features, name=name)(y)
+            return _Dense(features, initializer, name=name)(y)
 
         def stream(y: jax.Array, outputs: int, name: str) -> jax.Array:
             for i, width in enumerate(widths):
@@ -145,12 +170,47 @@ class _Net(nn.Module):
 
 class _Dense(nn.Module):
     features: int
+    initializer: Any = INITIALIZER
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        kernel = self.param("kernel", INITIALIZER, (x.shape[-1], self.features))
+        kernel = self.param("kernel", self.initializer, (x.shape[-1], self.features))
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
         return x.astype(kernel.dtype) @ kernel + bias
+
+
+class _Conv(nn.Module):
+    """A strided convolution with SAME padding, as one matrix product; bytes are read as fractions of 255.
+
+    Blocks of stride × stride pixels become channels first, so that what is left is a convolution of stride 1 with a
+    small kernel, and its patches a few shifted slices. The kernel's rows are ordered by (block row, block column, row
+    in block, column in block, channel).
+    """
+
+    features: int
+    kernel: int
+    stride: int
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> jax.Array:
+        batch, height, width, channels = x.shape
+        rows = self.kernel**2 * channels
+        kernel = self.param("kernel", NATURE_INITIALIZER, (rows, self.features))
+        bias = self.param("bias", nn.initializers.zeros, (self.features,))
+        s, blocks = self.stride, -(-self.kernel // self.stride)
+        out_h, out_w = -(-height // s), -(-width // s)
+
+        def padding(size: int, out: int) -> tuple[int, int]:
+            total = max((out - 1) * s + self.kernel - size, 0)
+            return total // 2, (out + blocks - 1) * s - size - total // 2
+
+        x = jnp.pad(x, ((0, 0), padding(height, out_h), padding(width, out_w), (0, 0)))
+        x = x.reshape(batch, out_h + blocks - 1, s, out_w + blocks - 1, s, channels)
+        x = x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, out_h + blocks - 1, out_w + blocks - 1, s * s * channels)
+        x = x.astype(kernel.dtype) * kernel.dtype.type(1 / 255) if x.dtype == jnp.uint8 else x.astype(kernel.dtype)
+        patches = [x[:, i : i + out_h, j : j + out_w] for i in range(blocks) for j in range(blocks)]
+        flat = jnp.concatenate(patches, axis=-1).reshape(batch * out_h * out_w, rows)
+        return (flat @ kernel + bias).reshape(batch, out_h, out_w, self.features)
 
 
 class _Conv3x3(nn.Module):

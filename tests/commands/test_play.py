@@ -47,7 +47,7 @@ def run(tmp_path_factory: pytest.TempPathFactory, quick_compilation: None) -> Pa
 def recorded(run: Path) -> tuple[playing.Trained, playing.Recording]:
     trained = playing.choose(playing.load(run), 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(playing, "CHUNK_STEPS", 7)  # episodes run over the end of a chunk
+        patch.setattr(playing.device, "CHUNK_STEPS", 7)  # episodes run over the end of a chunk
         return trained, playing.record(trained, max_episodes=None, max_steps=40, epsilon=0.25, seed=3)
 
 

@@ -161,3 +161,23 @@ def test_flags_change_the_settings_of_a_file(tmp_path: Path) -> None:
         train.Arguments, words, "lookrep train", default=train.Arguments(run=train._base(words)), flat=True
     )
     assert arguments.run == configs.replace(config, seed=10)
+
+
+def test_agents_can_be_counted_by_game(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from lookrep.training import run
+
+    started: list[RunConfig] = []
+    monkeypatch.setattr(run, "start", lambda config, out, quiet: started.append(config) or True)
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["train", "atari/Breakout,Freeway,RoadRunner", "--agents-per-game", "4", *out]) == 0
+    assert main(["train", "atari/Breakout,Freeway", *out]) == 0
+    assert main(["train", "atari/Breakout", "--agents", "3", *out]) == 0
+    assert [config.agents for config in started] == [12, 2, 3]
+    assert started[0].settings == configs.preset("dopamine-rainbow")
+
+
+def test_agents_are_counted_in_one_way(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    words = ["atari/Breakout,Freeway", "--agents", "4", "--agents-per-game", "2", "--out", str(tmp_path / "run")]
+    assert_refused(words, "give one of them", capsys, tmp_path)
+    words = ["atari/Breakout,Freeway", "--agents", "3", "--out", str(tmp_path / "run")]
+    assert_refused(words, "agents = 3: must be a multiple of the 2 games", capsys, tmp_path)

@@ -15,18 +15,24 @@ from lookrep.errors import UserError
 
 @dataclass(frozen=True)
 class Arguments:
-    """Time populations of agents on MinAtar: environment steps per second in all, learning on, compile time apart.
+    """Time populations of agents: environment steps per second in all, learning on, compile time apart.
 
-    Without flags it runs the cases behind docs/performance.md that suit this machine.
+    Without flags it runs the cases behind docs/performance.md that suit this machine. On Atari the agent is Dopamine's
+    Rainbow, and each figure stands beside what the emulators alone reach in the same run.
     """
 
-    what: tyro.conf.Positional[Literal["minatar"]]
+    what: tyro.conf.Positional[Literal["minatar", "atari"]]
     agents: tuple[int, ...] = ()
     """population sizes to time instead of the default cases"""
     agent: str = "c51"
+    """on MinAtar"""
     target: Literal["hard", "polyak", "replicate"] = "hard"
     precision: Literal["f32", "bf16"] = "f32"
     game: str = "breakout"
+    groups: int | None = None
+    """parts of an Atari population that take turns (default: what training would choose)"""
+    replay_capacity_steps: int = 1_000_000
+    """of each Atari agent"""
     peer: Literal["none", "rejax"] = "none"
     """also time this library's DQN on the same task, in turns with ours"""
 
@@ -37,6 +43,8 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"agent '{arguments.agent}' is unknown: choose from {', '.join(AGENTS)}")
     if any(n < 1 for n in arguments.agents):
         raise UserError("--agents: every population needs at least 1 agent")
+    if arguments.what == "atari":
+        return _atari(arguments)
     import jax  # after the flags are known to be right
 
     from lookrep import envs
@@ -62,6 +70,31 @@ def main(argv: Sequence[str]) -> int:
             theirs["ratio"] = round(ours["env_steps_per_second"] / theirs["env_steps_per_second"], 2)
             report["peers"].append(theirs)
             _say(json.dumps(theirs))
+    print(json.dumps(report, indent=2))
+    return 0
+
+
+def _atari(arguments: Arguments) -> int:
+    import jax
+
+    from lookrep import hosted
+    from lookrep.benchmarks import atari, minatar
+
+    game = hosted.canonical(f"atari/{arguments.game}").removeprefix("atari/")
+    sizes = arguments.agents or ((1, 16) if jax.default_backend() == "gpu" else (1,))
+    asked = atari.Case(
+        1,
+        game,
+        arguments.target,
+        arguments.precision,
+        arguments.groups,
+        capacity_steps=arguments.replay_capacity_steps,
+    )
+    report: dict[str, Any] = {"machine": minatar.machine(), "rows": []}
+    _say(json.dumps(report["machine"]))
+    for row in atari.run([asked._replace(agents=n) for n in sizes]):
+        report["rows"].append(row)
+        _say(json.dumps(row))
     print(json.dumps(report, indent=2))
     return 0
 

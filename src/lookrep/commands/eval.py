@@ -12,6 +12,10 @@ import tyro
 
 from lookrep.commands.parsing import parse
 from lookrep.errors import UserError
+from lookrep.hosted.atari import MAX_STEPS as ATARI_MAX_STEPS
+
+DEFAULT_MAX_STEPS = 10_000
+CUTS = f"{DEFAULT_MAX_STEPS:,}; on Atari {ATARI_MAX_STEPS:,}, as in training"
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,11 @@ class Arguments:
     """how often a random action is taken; noisy layers are off"""
     agent: Annotated[int | None, tyro.conf.arg(metavar="I", help_behavior_hint="(default: all)")] = None
     """number of one agent to play alone; its episodes are the same as among all"""
+    game: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: all)")] = None
+    """one game, of a run with several"""
     seed: int = 0
     """of the environment's randomness: equal seeds play equal episodes"""
-    max_steps: int = 10_000
+    max_steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint=f"(default: {CUTS})")] = None
     """agent steps after which an episode is cut"""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
     """print one JSON object and nothing else"""
@@ -63,15 +69,16 @@ def evaluate(arguments: Arguments) -> dict[str, Any]:
     """Everything the command reports, as data."""
     from lookrep import playing  # imports JAX: --help and bad flags should not wait for it
 
-    trained = playing.load(arguments.run)
-    if arguments.agent is not None:
-        trained = playing.choose(trained, arguments.agent)
+    trained = playing.choose(playing.load(arguments.run), arguments.agent, arguments.game)
+    atari = trained.config.env.startswith("atari/")
+    max_steps = arguments.max_steps or (ATARI_MAX_STEPS if atari else DEFAULT_MAX_STEPS)
     played = playing.play_episodes(
-        trained, arguments.episodes, epsilon=arguments.epsilon, seed=arguments.seed, max_steps=arguments.max_steps
+        trained, arguments.episodes, epsilon=arguments.epsilon, seed=arguments.seed, max_steps=max_steps
     )
     gone = playing.diverged(trained)
     agents = [
         {
+            "game": game,
             "agent": int(number),
             "episodes": arguments.episodes,
             "return_mean": _number(returns.mean()),
@@ -83,12 +90,16 @@ def evaluate(arguments: Arguments) -> dict[str, Any]:
             "diverged": bool(bad),
             "returns": [_number(x) for x in returns],
         }
-        for number, returns, lengths, ended, bad in zip(
-            trained.numbers, *map(np.asarray, (played.returns.astype(float), *played[1:], gone)), strict=True
+        for game, number, returns, lengths, ended, bad in zip(
+            trained.games,
+            trained.numbers,
+            *map(np.asarray, (played.returns.astype(float), *played[1:], gone)),
+            strict=True,
         )
     ]
     means = played.returns.astype(float).mean(axis=1)
-    spread = _spread(means)
+    games = [_summary(game, means[[other == game for other in trained.games]]) for game in dict.fromkeys(trained.games)]
+    whole = games[0] if len(games) == 1 else {}  # scores of different games have no mean
     return {
         "run": str(arguments.run),
         "env": trained.config.env,
@@ -98,11 +109,23 @@ def evaluate(arguments: Arguments) -> dict[str, Any]:
         "episodes": arguments.episodes,
         "epsilon": arguments.epsilon,
         "seed": arguments.seed,
-        "max_steps": arguments.max_steps,
+        "max_steps": max_steps,
         "agents": agents,
+        "games": games,
+        "return_mean": whole.get("return_mean"),
+        "return_standard_error": whole.get("return_standard_error"),
+        "warning": trained.warning,
+    }
+
+
+def _summary(game: str, means: np.ndarray) -> dict[str, Any]:
+    """The agents of a game, each of which has a mean return."""
+    spread = _spread(means)
+    return {
+        "game": game,
+        "agents": len(means),
         "return_mean": _number(means.mean()),
         "return_standard_error": None if spread is None else spread / math.sqrt(len(means)),
-        "warning": trained.warning,
     }
 
 
@@ -121,41 +144,55 @@ def _print_table(result: dict[str, Any]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
-    agents = result["agents"]
     console = Console(highlight=False)
     title = f"{result['env']} · {result['preset']} · {result['target']}, after {result['agent_steps']:,} steps"
-    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD, show_footer=len(agents) > 1)
-    error = result["return_standard_error"]
-    whole = _text(result["return_mean"]) + ("" if error is None else f" ± {error:.2f}")
-    for name, footer in (
-        ("agent", "all"),
-        ("episodes", str(sum(agent["episodes"] for agent in agents))),
-        ("mean return", whole),
-        ("std", ""),
-        ("min", ""),
-        ("max", ""),
-        ("mean length", f"{np.mean([agent['length_mean'] for agent in agents]):.1f}"),
-    ):
-        table.add_column(name, footer, justify="right")
-    for agent in agents:
-        numbers = [_text(agent[f"return_{name}"]) for name in ("mean", "std", "min", "max")]
-        table.add_row(str(agent["agent"]), str(agent["episodes"]), *numbers, f"{agent['length_mean']:.1f}")
+    several = len(result["games"]) > 1  # then a game's name takes the place of the episodes, which all have alike
+    table = Table(title=escape(title), title_justify="left", box=box.SIMPLE_HEAD)
+    for name in ("game", "agent") if several else ("agent", "episodes"):
+        table.add_column(name, justify="left" if name == "game" else "right", no_wrap=True)
+    for name in ("mean return", "std", "min", "max", "mean length"):
+        table.add_column(name, justify="right", no_wrap=name == "mean return")
+    for game in result["games"]:
+        agents = [agent for agent in result["agents"] if agent["game"] == game["game"]]
+        name = escape(game["game"].partition("/")[2])
+        for agent in agents:
+            numbers = [_text(agent[f"return_{measure}"]) for measure in ("mean", "std", "min", "max")]
+            first = [name, str(agent["agent"])] if several else [str(agent["agent"]), str(agent["episodes"])]
+            table.add_row(*first, *numbers, f"{agent['length_mean']:.1f}", end_section=agent is agents[-1])
+            name = ""
+        if len(agents) > 1:
+            first = ["", "all"] if several else ["all", str(sum(agent["episodes"] for agent in agents))]
+            error = game["return_standard_error"]
+            whole = _text(game["return_mean"]) + ("" if error is None else f" ± {_text(error)}")
+            length = f"{np.mean([agent['length_mean'] for agent in agents]):.1f}"
+            table.add_row(*first, whole, "", "", "", length, end_section=True)
     console.print(table)
-    notes = [f"online network, epsilon {result['epsilon']:g}, seed {result['seed']}"]
-    if error is not None:
+    for note in _notes(result):
+        console.print(escape(note), soft_wrap=True)
+
+
+def _notes(result: dict[str, Any]) -> list[str]:
+    agents = result["agents"]
+    each = f"{result['episodes']} episodes each, " if len(result["games"]) > 1 else ""
+    notes = [f"{each}online network, epsilon {result['epsilon']:g}, seed {result['seed']}"]
+    if any(game["return_standard_error"] is not None for game in result["games"]):
         notes[0] += "; ± is the standard error over agents"
     cut = sum(agent["cut_episodes"] for agent in agents)
     if cut:
         notes.append(
             f"{cut} of {len(agents) * result['episodes']} episodes were cut after {result['max_steps']:,} steps"
         )
-    notes += [
-        f"agent {agent['agent']} has turned NaN: its actions mean nothing" for agent in agents if agent["diverged"]
-    ]
-    notes += [result["warning"]] if result["warning"] else []
-    for note in notes:
-        console.print(escape(note), soft_wrap=True)
+    for agent in agents:
+        where = f" in {agent['game']}" if len(result["games"]) > 1 else ""
+        if agent["diverged"]:
+            notes.append(f"agent {agent['agent']}{where} has turned NaN: its actions mean nothing")
+    return notes + ([result["warning"]] if result["warning"] else [])
 
 
 def _text(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
+    """Two digits after the point, none where there are four before it.
+
+    >>> _text(31.25), _text(41234.5), _text(None)
+    ('31.25', '41234', '–')
+    """
+    return "–" if value is None else f"{value:.{2 if abs(value) < 1000 else 0}f}"

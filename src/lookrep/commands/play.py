@@ -1,5 +1,6 @@
 """`lookrep play`: a video of one agent at play, with what both of its networks think."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULT_MAX_STEPS = 500
 MOVES = {"n": "no-op", "l": "left", "u": "up", "r": "right", "d": "down", "f": "fire"}  # MinAtar's letters
+ALE_NAME = re.compile("(NOOP)?(UP|DOWN)?(LEFT|RIGHT)?(FIRE)?")
 
 
 def _count(default: str) -> Any:
@@ -36,6 +38,8 @@ class Arguments:
     """file to write: .gif, or .mp4 where ffmpeg is installed"""
     agent: Annotated[int | None, tyro.conf.arg(metavar="I", help_behavior_hint="(default: the first)")] = None
     """number of the agent that plays"""
+    game: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="(default: the first)")] = None
+    """the game, of a run with several"""
     episodes: Annotated[int | None, _count("1, or what fits --max-steps")] = None
     """stop after this many episodes"""
     max_steps: Annotated[int | None, _count(f"{DEFAULT_MAX_STEPS}")] = None
@@ -59,9 +63,10 @@ def main(argv: Sequence[str]) -> int:
 
     video.check_path(arguments.video)
     trained = playing.load(arguments.run)
-    trained = playing.choose(trained, int(trained.numbers[0]) if arguments.agent is None else arguments.agent)
+    number = int(trained.numbers[0]) if arguments.agent is None else arguments.agent
+    trained = playing.choose(trained, number, arguments.game or trained.games[0])
     if playing.diverged(trained).any():
-        raise UserError(f"agent {trained.numbers[0]} of {arguments.run} has turned NaN: there are no values to draw")
+        raise UserError(f"{_who(trained)} of {arguments.run} has turned NaN: there are no values to draw")
     episodes = arguments.episodes or (1 if arguments.max_steps is None else None)
     with video.pending(arguments.video) as temporary:
         recording = playing.record(
@@ -78,16 +83,39 @@ def main(argv: Sequence[str]) -> int:
 
 
 def labels(trained: "Trained") -> "Labels":
-    """What the video says about this agent; MinAtar's actions and channels have names."""
+    """What the video says about this agent; Atari's and MinAtar's actions have names, and MinAtar's channels."""
+    from lookrep import playing
     from lookrep.envs.minatar.engine import MinAtar
     from lookrep.video.frames import Labels
 
     config, env = trained.config, trained.env
-    title = f"{config.env} · {config.agent} · target: {config.settings.target.target}"
+    title = f"{trained.games[0]} · {config.agent} · target: {config.settings.target.target}"
     subtitle = f"agent {trained.numbers[0]} after {trained.agent_steps:,} steps"
     if isinstance(env, MinAtar):
         return Labels(title, subtitle, tuple(MOVES[letter] for letter in env.rules.actions), env.rules.channels)
-    return Labels(title, subtitle, tuple(f"action {i}" for i in range(env.num_actions)))
+    names = playing.action_names(trained) if playing.on_host(trained) else map(str, range(env.num_actions))
+    return Labels(title, subtitle, tuple(map(action_label, names)))
+
+
+def action_label(name: str) -> str:
+    """An environment's name for an action, for people.
+
+    >>> [action_label(name) for name in ("NOOP", "UPRIGHTFIRE", "DOWN", "3", "open the door")]
+    ['no-op', 'up-right fire', 'down', 'action 3', 'open the door']
+    """
+    if name.isdigit():
+        return f"action {name}"
+    found = ALE_NAME.fullmatch(name)
+    if not name or not found:
+        return name
+    noop, vertical, horizontal, fire = found.groups()
+    direction = "-".join(part.lower() for part in (vertical, horizontal) if part)
+    return " ".join(part for part in (noop and "no-op", direction, fire and "fire") if part)
+
+
+def _who(trained: "Trained") -> str:
+    several = len(trained.config.games) > 1
+    return f"agent {trained.numbers[0]}" + (f" in {trained.games[0]}" if several else "")
 
 
 def _report(arguments: Arguments, trained: "Trained", recording: "Recording") -> None:
@@ -99,6 +127,6 @@ def _report(arguments: Arguments, trained: "Trained", recording: "Recording") ->
     frames = f"{len(recording.actions)} frames, {size / 1e6:.1f} MB"
     earned = f"return{'s' if len(returns) > 1 else ''} {listed}"
     cut = "" if recording.ends[-1] else " (the last episode is cut: --max-steps)"
-    print(f"{arguments.video}: agent {trained.numbers[0]}, {frames}, {earned}{cut}")
+    print(f"{arguments.video}: {_who(trained)}, {frames}, {earned}{cut}")
     if trained.warning:
         print(trained.warning)

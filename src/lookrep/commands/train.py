@@ -20,6 +20,8 @@ class Arguments:
 
     lookrep train minatar/breakout --agent rainbow --target replicate --agents 8 --steps 1_000_000 --out runs/first
 
+    lookrep train atari/Breakout,Freeway,RoadRunner --agents-per-game 4 --target replicate --out runs/atari
+
     lookrep train --resume runs/first
     """
 
@@ -29,6 +31,8 @@ class Arguments:
     """folder of a run to go on with, with its own settings; only --steps may be given another value"""
     config: Path | None = None
     """a config.json (or a run that has one) to start the settings from, instead of a preset"""
+    agents_per_game: int | None = None
+    """instead of --agents: how many to train on each of several games (default: 1)"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """no progress"""
     run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=lambda: RunConfig(env=""))
@@ -39,6 +43,11 @@ def main(argv: Sequence[str]) -> int:
     if words and not words[0].startswith("-"):
         words[:1] = ["--env", words[0]]
     arguments = parse(Arguments, words, "lookrep train", default=Arguments(run=_base(words)), flat=True)
+    if arguments.agents_per_game is not None:
+        if _given(words, "--agents") is not None:
+            raise UserError("--agents counts all agents, --agents-per-game those of each game: give one of them")
+        agents = arguments.agents_per_game * len(arguments.run.games)
+        arguments = dataclasses.replace(arguments, run=configs.replace(arguments.run, agents=agents))
     from lookrep.training import run  # imports JAX: --help and bad flags should not wait for it
 
     if arguments.resume is not None:
@@ -61,9 +70,10 @@ def _base(words: list[str]) -> RunConfig:
         return configs.load(Path(run))
     if file is not None:
         loaded = configs.load(Path(file))
-        return dataclasses.replace(loaded, agent=agent, settings=configs.preset(agent)) if agent else loaded
-    agent = agent or "rainbow"
-    return RunConfig(env="", agent=agent, settings=configs.preset(agent))
+        env = _given(words, "--env") or loaded.env
+        return dataclasses.replace(loaded, agent=agent, settings=configs.preset(agent, env)) if agent else loaded
+    agent, env = agent or "rainbow", _given(words, "--env") or ""
+    return RunConfig(env="", agent=agent, agents=len(configs.games(env)), settings=configs.preset(agent, env))
 
 
 def _given(words: list[str], flag: str) -> str | None:

@@ -1,4 +1,5 @@
-"""Observations as square pictures with fixed colours and scales: MinAtar boards, images, and any other array.
+"""Observations as square pictures with fixed colours and scales: MinAtar boards, images, and any other array; and the
+pictures that an environment draws itself.
 
 Where the picture goes on the frame is decided in `frames`.
 """
@@ -8,6 +9,7 @@ from typing import NamedTuple
 
 import matplotlib as mpl
 import numpy as np
+from PIL import Image
 
 Colour = tuple[int, int, int]
 
@@ -54,7 +56,7 @@ MOST_BARS = 48  # a longer vector is drawn as a heat map
 class Screen(NamedTuple):
     """How a recording's observations look."""
 
-    paint: Callable[[np.ndarray], np.ndarray]  # one observation → uint8[side, side, 3]
+    paint: Callable[[np.ndarray], np.ndarray]  # one observation → uint8[height, width, 3]
     legend: tuple[tuple[str, Colour], ...]
     caption: str  # what there is to say instead of a legend
 
@@ -81,6 +83,31 @@ def screen(observations: np.ndarray, side: int, channels: Sequence[str] | None =
         return _fit(_heat((_folded(_plain(x)) - low) / (high - low)), side)
 
     return Screen(heat, (), caption)
+
+
+def photographs(observations: np.ndarray, width: int, height: int) -> Screen:
+    """The environment's own pictures, as large as fits, where the agent sees these observations [T, ...]."""
+    shape, grey = observations.shape[1:], observations.dtype == np.uint8 and observations.ndim == 3
+    seen = f"{shape[1]} × {shape[0]} grey pixels" if grey else " × ".join(map(str, shape)) + " numbers"
+    return Screen(lambda picture: _framed(picture, width, height), (), f"the agent sees {seen}")
+
+
+def _framed(picture: np.ndarray, width: int, height: int) -> np.ndarray:
+    """Small pictures are enlarged by a whole factor, so that pixels stay crisp; large ones are resampled."""
+    scale = min(width / picture.shape[1], height / picture.shape[0])
+    if scale >= 2:
+        picture = picture.repeat(int(scale), axis=0).repeat(int(scale), axis=1)
+    else:
+        size = (max(1, int(picture.shape[1] * scale)), max(1, int(picture.shape[0] * scale)))
+        picture = np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.LANCZOS))
+    return _centred(picture, width, height)
+
+
+def _centred(picture: np.ndarray, width: int, height: int) -> np.ndarray:
+    out = np.full((height, width, 3), FLOOR, np.uint8)
+    top, left = (height - picture.shape[0]) // 4 * 2, (width - picture.shape[1]) // 4 * 2  # whole pixels when halved
+    out[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
+    return out
 
 
 def _boards(observations: np.ndarray, side: int, channels: Sequence[str] | None) -> Screen:
@@ -119,10 +146,7 @@ def _fit(picture: np.ndarray, side: int, lines: bool = False) -> np.ndarray:
         for start in range(width):
             large[start::factor] = GRID
             large[:, start::factor] = GRID
-    out = np.full((side, side, 3), FLOOR, np.uint8)
-    top, left = ((side - length) // 4 * 2 for length in large.shape[:2])
-    out[top : top + large.shape[0], left : left + large.shape[1]] = large
-    return out
+    return _centred(large, side, side)
 
 
 def _plain(x: np.ndarray) -> np.ndarray:

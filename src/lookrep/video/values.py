@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from lookrep.playing import Distribution, Recording
 
-MOST_ROWS = 16
+MOST_ROWS = 18  # Atari's joystick has as many actions
 LEAST_WEIGHT = 0.005  # an atom lighter than this in every frame is not worth a place on the axis
 LEAST_ATOMS = 10  # shown of a categorical distribution, however narrow it is
 BINS = 56  # for quantiles

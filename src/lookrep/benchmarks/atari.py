@@ -1,0 +1,131 @@
+"""How fast Rainbow trains on Atari: the one source of our speed figures for the hosted engine.
+
+Every figure stands beside what the emulators alone reach in the same run: as many free-running ones as there are cores.
+"""
+
+import dataclasses
+import multiprocessing
+import os
+import statistics
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from lookrep.config import Precision, RunConfig, TargetName, preset
+from lookrep.hosted import make
+from lookrep.training.hosted import HostedEngine, HostedState
+
+REPEATS = 5
+SECONDS_A_REPEAT = 2.0
+WARMUP_STEPS = 400
+
+
+class Case(NamedTuple):
+    """One thing to time."""
+
+    agents: int
+    game: str = "Breakout"
+    target: TargetName = "hard"
+    precision: Precision = "f32"
+    groups: int | None = None
+    workers: int | None = None
+    capacity_steps: int = 1_000_000
+
+
+def emulator_limit(game: str, processes: int, seconds: float = 4.0) -> float:
+    """Agent steps per second of free-running emulators in all, frames and resets included, nobody waiting."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes) as pool:
+        return sum(pool.map(_play, [(game, seed, seconds) for seed in range(processes)], chunksize=1))
+
+
+def _play(job: tuple[str, int, float]) -> float:
+    game, seed, seconds = job
+    env, chance = make(f"atari/{game}"), np.random.default_rng(seed)
+    env.reset(seed)
+    steps, began = 0, time.perf_counter()
+    while time.perf_counter() - began < seconds:
+        for action in chance.integers(env.spaces.num_actions, size=50):
+            outcome = env.step(int(action))
+            if outcome.terminated or outcome.truncated:
+                env.reset(steps)
+        steps += 50
+    return steps / (time.perf_counter() - began)
+
+
+def measure(case: Case) -> dict[str, Any]:
+    """Steps per second of a learning population, in all."""
+    settings = preset("dopamine-rainbow")
+    settings = dataclasses.replace(
+        settings,
+        replay=dataclasses.replace(
+            settings.replay, warmup_steps=WARMUP_STEPS, replay_capacity_steps=case.capacity_steps
+        ),
+        target=dataclasses.replace(settings.target, target=case.target),
+        network=dataclasses.replace(settings.network, precision=case.precision),
+    )
+    config = RunConfig(
+        f"atari/{case.game}",
+        "dopamine-rainbow",
+        case.agents,
+        steps=10**9,
+        settings=settings,
+        groups=case.groups,
+        workers=case.workers,
+    )
+    engine = HostedEngine(config)
+    state = engine.init()
+    try:
+        began = time.perf_counter()
+        state = _advanced(engine, state, WARMUP_STEPS + 40)
+        compile_seconds = time.perf_counter() - began
+        steps, began = WARMUP_STEPS + 40, time.perf_counter()
+        state = _advanced(engine, state, steps + 400)
+        speed = 400 / (time.perf_counter() - began)
+        steps += 400
+        period = settings.target.target_period_updates * settings.learning.steps_per_update
+        each = max(4, int(SECONDS_A_REPEAT * speed) // 4 * 4) if case.target == "hard" else period
+        found = []
+        for _ in range(REPEATS if case.target == "hard" else 1):
+            began = time.perf_counter()
+            state = _advanced(engine, state, steps + each)
+            found.append(case.agents * each / (time.perf_counter() - began))
+            steps += each
+    finally:
+        engine.close(state)
+    return {
+        **case._asdict(),
+        "groups": len(state.groups),
+        "agent_steps_per_second": round(statistics.median(found)),
+        "spread": [round(min(found)), round(max(found))],
+        "first_steps_seconds": round(compile_seconds, 1),
+        **_memory(case.agents),
+    }
+
+
+def _advanced(engine: HostedEngine, state: HostedState, until_steps: int) -> HostedState:
+    state = engine.advance(state, until_steps)
+    jax.block_until_ready([group.state.online_updates for group in state.groups])
+    return state
+
+
+def _memory(agents: int) -> dict[str, Any]:
+    stats = jax.devices()[0].memory_stats() or {}
+    found: dict[str, Any] = {}
+    if "peak_bytes_in_use" in stats:
+        found["device_gigabytes_per_agent"] = round(stats["peak_bytes_in_use"] / agents / 1e9, 2)
+    return found
+
+
+def run(cases: list[Case]) -> Iterator[dict[str, Any]]:
+    """The limit of each game, then its cases."""
+    limits: dict[str, float] = {}
+    for case in cases:
+        if case.game not in limits:
+            limits[case.game] = emulator_limit(case.game, os.cpu_count() or 1)
+            yield {"game": case.game, "emulators_alone": round(limits[case.game]), "processes": os.cpu_count()}
+        row = measure(case)
+        yield row | {"ratio_to_emulators": round(row["agent_steps_per_second"] / limits[case.game], 3)}
