@@ -292,7 +292,7 @@ def test_no_buffer_is_copied_inside_a_scan():
         ({"n_steps": 0}, "n_steps must be at least 1, got 0"),
         ({"discount": 1.5}, "discount must lie between 0 and 1, got 1.5"),
         ({"discount": float("nan")}, "discount must lie between 0 and 1, got nan"),
-        ({"capacity_steps": 3, "n_steps": 3}, "capacity_steps must exceed n_steps = 3 .*, got 3"),
+        ({"capacity_steps": 3, "n_steps": 3}, "capacity_steps must be at least n_steps . frame_stack = 4 .*, got 3"),
         ({"observation_shape": (4, 0)}, r"observation_shape \(4, 0\) has a dimension below 1"),
         ({"observation_dtype": "U3"}, "observation_dtype <U3 is neither bool nor a number type"),
     ],
@@ -308,10 +308,157 @@ def test_steps_that_do_not_fit_are_refused():
     steps = history(12, 1, False)
     with pytest.raises(UserError, match="capacity_steps = 30 must be a multiple of the 4 steps added at a time"):
         fill(Replay((2,), jnp.float32, 1, 30), steps, per_add=4)
-    with pytest.raises(UserError, match="at least 4 more than n_steps = 5"):
+    with pytest.raises(UserError, match="at least 9: n_steps = 5"):
         fill(Replay((2,), jnp.float32, 1, 8, n_steps=5), steps, per_add=4)
     with pytest.raises(UserError, match="next_observation is missing"):
         fill(Replay((2,), jnp.float32, 1, 16, can_truncate=True), steps, per_add=4)
     replay = Replay((2,), jnp.float32, 1, 16)
     with pytest.raises(UserError, match="prioritised=True"):
         replay.sample(replay.init(), keys(1), 4, prioritised=True)
+
+
+# ---- frames, stacked on sampling
+
+STACK = 4
+
+
+def frames_of(steps: Steps) -> Steps:
+    """The same episodes, with frames of bytes that are never all zero: (agent + 1, step + 1)."""
+    return steps._replace(observation=(steps.observation + 1).astype(np.uint8), next_observation=None)
+
+
+def reference_stack(steps: Steps, t: int, agent: int) -> np.ndarray:
+    """What the agent saw at step t: the newest frames of its episode, and zeros for those before its first."""
+    stack, ended = np.zeros((STACK, 2), np.uint8), steps.terminated | steps.truncated
+    for back in range(STACK):
+        if t - back < 0 or (back and ended[t - back, agent]):
+            break
+        stack[STACK - 1 - back] = steps.observation[t - back, agent]
+    return stack
+
+
+def reference_stacked_item(steps: Steps, t: int, agent: int, n: int):
+    """(return, discount, bootstrap step or None, whether it counts). Where a truncated step led nobody knows: the
+    window ends before it."""
+    total = 0.0
+    for k in range(n):
+        if steps.truncated[t + k, agent]:
+            return total, GAMMA**k, t + k, k > 0
+        total += GAMMA**k * float(steps.reward[t + k, agent])
+        if steps.terminated[t + k, agent]:
+            return total, 0.0, None, True
+    return total, GAMMA**n, t + n, True
+
+
+@pytest.mark.parametrize("prioritised", [False, True])
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_every_stacked_item_agrees_with_a_slow_reference(n_steps, prioritised):
+    """After every write, until the ring has been written three times over: no stack crosses an episode, no window a
+    truncation, and no item is drawn of which a frame is overwritten or not yet there."""
+    agents, capacity = 2, 24
+    replay = Replay((2,), np.uint8, agents, capacity, n_steps, GAMMA, True, prioritised, frame_stack=STACK)
+    steps = frames_of(history(3 * capacity, agents, can_truncate=True, seed=n_steps))
+    assert steps.terminated.sum() > 10
+    assert steps.truncated.sum() > 10
+    for per_add in (1, 4):
+        state = replay.init()
+        assert state.next_observation is None
+        for written in range(per_add, 3 * capacity + 1, per_add):
+            state = add(replay, state, some(steps, written - per_add, per_add))
+            oldest = max(0, written - capacity + STACK - 1)
+            items = range(oldest, written - n_steps)
+            assert int(replay.sampleable(state)) == len(items)
+            if not items:
+                continue
+            batch: Batch = jax.tree.map(np.asarray, sample(replay, state, keys(agents, seed=written), 400))
+            for agent in range(agents):
+                found = batch.observation[agent, :, -1, 1].astype(int) - 1
+                assert set(found) == set(items)
+                for t, b in dict(zip(found, range(400), strict=True)).items():
+                    total, discount, bootstrap, counts = reference_stacked_item(steps, t, agent, n_steps)
+                    np.testing.assert_array_equal(batch.observation[agent, b], reference_stack(steps, t, agent))
+                    assert batch.position[agent, b] == t % capacity
+                    assert batch.action[agent, b] == steps.action[t, agent]
+                    assert batch.weight[agent, b] == float(counts)
+                    assert math.isclose(batch.reward[agent, b], total, rel_tol=1e-5, abs_tol=1e-5)
+                    assert math.isclose(batch.discount[agent, b], discount, rel_tol=1e-6)
+                    if bootstrap is not None:
+                        expected = reference_stack(steps, bootstrap, agent)
+                        np.testing.assert_array_equal(batch.next_observation[agent, b], expected)
+
+
+@pytest.mark.parametrize("per_add", [1, 4])
+def test_with_a_stack_exactly_the_sampleable_items_have_a_priority(per_add):
+    capacity, n_steps = 24, 3
+    replay = Replay((2,), np.uint8, 1, capacity, n_steps, prioritised=True, frame_stack=STACK)
+    steps, state = frames_of(history(3 * capacity, 1, False)), replay.init()
+    for written in range(per_add, 3 * capacity + 1, per_add):
+        state = add(replay, state, some(steps, written - per_add, per_add))
+        oldest = max(0, written - capacity + STACK - 1)
+        positions = np.flatnonzero(stored_priorities(state)[0])
+        assert set(positions) == {t % capacity for t in range(oldest, written - n_steps)}
+
+
+def as_dopamine_stores_it(length: int, n: int) -> list[tuple[list[int], int, list[int], bool]]:
+    """An episode of `length` steps, terminated by the last, as Dopamine's TransitionAccumulator (2024) stores it:
+    (frames of the stack, steps whose rewards are summed, frames of the next stack, terminal).
+
+    It keeps the last n + STACK steps. Each new one completes the item that starts n steps before; at the end they are
+    dropped one by one from the left, and after each drop the rest is stored again, while there are two.
+    """
+
+    def item(kept: list[int]) -> tuple[list[int], list[int], list[int], bool]:
+        start = len(kept) - 1 - min(n, len(kept) - 1)
+
+        def stack(newest: int) -> list[int]:
+            return ([-1] * STACK + kept[: newest + 1])[-STACK:]
+
+        return stack(start), kept[start : start + n], stack(len(kept) - 1), kept[-1] == length - 1
+
+    stored, kept = [], []
+    for step in range(length):
+        kept = [*kept, step][-(n + STACK) :]
+        if step < length - 1 and len(kept) > n:
+            stored.append(item(kept))
+    while len(kept) > 1:
+        stored.append(item(kept))
+        kept = kept[1:]
+    return stored
+
+
+def test_dopamine_stores_the_ends_of_episodes_wrongly():
+    """google/dopamine#228: of eight steps, the last of them terminal, at n = 1. Four stored items claim to be the end,
+    three with frames blanked that the agent did see; the reward of the last step is in none."""
+    stored = as_dopamine_stores_it(length=8, n=1)
+    assert len(stored) == 10
+    assert [(stack, steps) for stack, steps, _, terminal in stored if terminal] == [
+        ([3, 4, 5, 6], [6]),
+        ([-1, 4, 5, 6], [6]),
+        ([-1, -1, 5, 6], [6]),
+        ([-1, -1, -1, 6], [6]),
+    ]
+    assert not any(7 in steps for _, steps, _, _ in stored)
+    # At n = 3 the item three steps before the end loses its bootstrap value and the last reward, too.
+    assert ([1, 2, 3, 4], [4, 5, 6], [4, 5, 6, 7], True) in as_dopamine_stores_it(length=8, n=3)
+
+
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_ours_stores_them_right(n_steps):
+    """The same episode, then another: each step starts one item, whole, that reaches to the end or n steps far."""
+    length, following = 8, n_steps
+    rewards = np.arange(length + following, dtype=np.float32)[:, None]
+    ends = (np.arange(length + following) == length - 1)[:, None]
+    steps = Steps(
+        observation=np.arange(1, 1 + length + following, dtype=np.uint8)[:, None, None],
+        action=np.zeros_like(rewards), reward=rewards, terminated=ends, truncated=np.zeros_like(ends),
+    )  # fmt: skip
+    replay = Replay((1,), np.uint8, 1, 32, n_steps, 1.0, can_truncate=True, frame_stack=STACK)
+    batch = jax.tree.map(np.asarray, sample(replay, fill(replay, steps, per_add=1), keys(1), 400))
+    for t in range(length):
+        (rows,) = np.nonzero(batch.observation[0, :, -1, 0] == t + 1)
+        assert len(rows)
+        stack = np.maximum(np.arange(t - STACK + 1, t + 1) + 1, 0)
+        summed = range(t, min(t + n_steps, length))
+        assert (batch.observation[0, rows, :, 0] == stack).all()
+        assert (batch.reward[0, rows] == sum(summed)).all()
+        assert (batch.discount[0, rows] == (0.0 if length - 1 in summed else 1.0)).all()

@@ -72,7 +72,7 @@ class ReplayConfig:
     prioritised: bool = False
     """sample by priority with Dopamine's rules instead of uniformly"""
     replay_memory: Literal["auto", "device", "host"] = "auto"
-    """where frames from emulators are kept: on the device if they fit, else in the host's memory"""
+    """where frames from emulators are kept; this release keeps them on the device"""
 
 
 @dataclass(frozen=True)

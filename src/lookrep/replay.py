@@ -7,6 +7,9 @@ when to learn. All functions are pure; donate the state and it is updated in pla
 The agents step in lock-step, so they share one write cursor. Entry t holds what was seen at step t, the action taken
 there, and its outcome. Item t, the transition that starts there, can be sampled from when entry t + n is written
 until entry t is overwritten.
+
+With `frame_stack` an entry holds a single frame, and the stack that the agent saw is put together on sampling: frames
+of the same episode, zeros before its first. An item then lives until a frame of its stack is overwritten.
 """
 
 import math
@@ -38,7 +41,7 @@ class Steps(NamedTuple):
 class Batch(NamedTuple):
     """B transitions for each of N agents: every array is [N, B, …]."""
 
-    observation: jax.Array  # observation_dtype
+    observation: jax.Array  # observation_dtype; with frame_stack [N, B, stack, …], the newest frame last
     action: jax.Array  # int32
     reward: jax.Array  # float32: Σ_{k<m} γ^k r_{t+k}, m = n or fewer where the episode ends
     discount: jax.Array  # float32: γ^m, 0 after termination; what the bootstrap value is multiplied by
@@ -54,7 +57,7 @@ class ReplayState(NamedTuple):
     action: jax.Array  # uint8 [capacity, N]
     reward: jax.Array  # float32 [capacity, N]
     flags: jax.Array  # uint8 [capacity, N]
-    next_observation: jax.Array | None  # as observation, only with `can_truncate`
+    next_observation: jax.Array | None  # as observation, only with `can_truncate` and without a stack
     priorities: prio.Priorities | None  # only with `prioritised`
     cursor: jax.Array  # int32: where the next entry goes
     filled_steps: jax.Array  # int32: entries written, at most the capacity
@@ -85,6 +88,7 @@ class Replay:
     discount: float = 0.99
     can_truncate: bool = False
     prioritised: bool = False
+    frame_stack: int = 1
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "observation_shape", tuple(int(d) for d in self.observation_shape))
@@ -95,14 +99,16 @@ class Replay:
             raise UserError(f"observation_dtype {self.observation_dtype} is neither bool nor a number type")
         if self.agents < 1:
             raise UserError(f"agents must be at least 1, got {self.agents}")
+        if self.frame_stack < 1:
+            raise UserError(f"frame_stack must be at least 1, got {self.frame_stack}")
         if self.n_steps < 1:
             raise UserError(f"n_steps must be at least 1, got {self.n_steps}")
         if not 0.0 <= self.discount <= 1.0:
             raise UserError(f"discount must lie between 0 and 1, got {self.discount}")
-        if self.capacity_steps <= self.n_steps:
+        if self.capacity_steps < self.n_steps + self.frame_stack:
             raise UserError(
-                f"capacity_steps must exceed n_steps = {self.n_steps} for any item to be complete, "
-                f"got {self.capacity_steps}"
+                f"capacity_steps must be at least n_steps + frame_stack = {self.n_steps + self.frame_stack} for any "
+                f"item to be complete, got {self.capacity_steps}"
             )
 
     def init(self) -> ReplayState:
@@ -116,7 +122,7 @@ class Replay:
             action=jnp.zeros(entries, jnp.uint8),
             reward=jnp.zeros(entries, jnp.float32),
             flags=jnp.zeros(entries, jnp.uint8),
-            next_observation=jnp.zeros((*entries, cells), dtype) if self.can_truncate else None,
+            next_observation=jnp.zeros((*entries, cells), dtype) if self._keeps_next else None,
             priorities=prio.init(*entries) if self.prioritised else None,
             cursor=jnp.zeros((), jnp.int32),
             filled_steps=jnp.zeros((), jnp.int32),
@@ -130,12 +136,13 @@ class Replay:
     def add(self, state: ReplayState, steps: Steps) -> ReplayState:
         """Append T steps of every agent. T must divide the capacity and be the same in every call."""
         length = steps.reward.shape[0]
-        if self.capacity_steps % length or self.capacity_steps < self.n_steps + length:
+        least = self.n_steps + length + self.frame_stack - 1
+        if self.capacity_steps % length or self.capacity_steps < least:
             raise UserError(
                 f"capacity_steps = {self.capacity_steps} must be a multiple of the {length} steps added at a time, "
-                f"and at least {length} more than n_steps = {self.n_steps}"
+                f"and at least {least}: n_steps = {self.n_steps}, those steps, and what else a stack looks back on"
             )
-        if self.can_truncate and steps.next_observation is None:
+        if self._keeps_next and steps.next_observation is None:
             raise UserError("next_observation is missing: it must be given when can_truncate is True")
 
         def put(buffer: jax.Array, values: jax.Array) -> jax.Array:
@@ -143,9 +150,10 @@ class Replay:
             return lax.dynamic_update_slice_in_dim(buffer, values.astype(buffer.dtype), state.cursor, axis=0)
 
         flags = TERMINATED * steps.terminated.astype(jnp.uint8)
+        if self.can_truncate:
+            flags = flags | TRUNCATED * steps.truncated.astype(jnp.uint8)
         next_observation = state.next_observation
         if next_observation is not None and steps.next_observation is not None:
-            flags = flags | TRUNCATED * steps.truncated.astype(jnp.uint8)
             next_observation = put(next_observation, self._pack(steps.next_observation))
         return ReplayState(
             observation=put(state.observation, self._pack(steps.observation)),
@@ -160,7 +168,7 @@ class Replay:
 
     def sampleable(self, state: ReplayState) -> jax.Array:
         """How many items can be sampled now, from each agent's memory."""
-        return jnp.maximum(state.filled_steps - self.n_steps, 0)
+        return jnp.maximum(self._whole(state) - self.n_steps, 0)
 
     def sample(self, state: ReplayState, keys: jax.Array, batch_size: int, prioritised: bool | None = None) -> Batch:
         """Draw `batch_size` items for each agent; agent i's depend on `keys[i]` and its own memory alone.
@@ -196,22 +204,33 @@ class Replay:
     def _bits(self) -> bool:
         return self.observation_dtype.kind == "b"
 
+    @property
+    def _keeps_next(self) -> bool:
+        """Whether entries hold where their action led. Twice the memory: with frames, a shorter window does instead."""
+        return self.can_truncate and self.frame_stack == 1
+
+    def _whole(self, state: ReplayState) -> jax.Array:
+        """Entries whose stack is whole: all, until the newest frames lie where the oldest entries look back to."""
+        return jnp.minimum(state.filled_steps, self.capacity_steps - self.frame_stack + 1)
+
     def _wrap(self, position: jax.Array) -> jax.Array:
         """Into the ring, from at most one round ahead; cheaper than %."""
         return jnp.where(position < self.capacity_steps, position, position - self.capacity_steps)
 
     def _oldest(self, state: ReplayState) -> jax.Array:
-        return self._wrap(state.cursor - state.filled_steps + self.capacity_steps)
+        return self._wrap(state.cursor - self._whole(state) + self.capacity_steps)
 
     def _priorities_after_add(self, state: ReplayState, length: int) -> prio.Priorities | None:
         """Items become sampleable n steps behind the cursor, with the largest priority so far; what is ahead of them
-        up to the new cursor is overwritten or not yet complete: 0."""
+        up to the new cursor is overwritten or not yet complete, what follows may miss a frame of its stack: 0."""
         if state.priorities is None:
             return None
-        behind = jnp.arange(-self.n_steps, length)
+        behind = jnp.arange(-self.n_steps, length + self.frame_stack - 1)
         complete = (behind < length - self.n_steps) & (state.filled_steps + behind >= 0)
         value = jnp.where(complete, state.priorities.largest[:, None], 0.0)
-        position = jnp.broadcast_to(self._wrap(state.cursor + behind + self.capacity_steps), value.shape)
+        position = state.cursor + behind  # from before the ring's first entry to beyond its last
+        position = self._wrap(jnp.where(position < 0, position + self.capacity_steps, position))
+        position = jnp.broadcast_to(position, value.shape)
         return prio.write(state.priorities, position, value, jnp.ones(value.shape, bool))
 
     def _gather(self, state: ReplayState, position: jax.Array, weight: jax.Array) -> Batch:
@@ -224,28 +243,45 @@ class Replay:
 
         going = jnp.ones(position.shape, bool)  # no episode end before step k of the window
         reward = jnp.zeros(position.shape, jnp.float32)
-        discount, last = reward, position
+        discount, last, bootstrap_at = reward, position, self._wrap(position + self.n_steps)
         for k in range(self.n_steps):
             at = self._wrap(position + k)
             flags = take(state.flags, at)
-            reward = reward + jnp.where(going, self.discount**k * take(state.reward, at), 0.0)
+            # Where a truncated step led is not kept with stacked frames: the window ends just before that step, which
+            # is exact. An item that starts there has no window left, and no weight.
+            cut = (flags & TRUNCATED != 0) if self.frame_stack > 1 else jnp.zeros(position.shape, bool)
+            reward = reward + jnp.where(going & ~cut, self.discount**k * take(state.reward, at), 0.0)
             here = jnp.where(flags & TERMINATED, 0.0, self.discount ** (k + 1))
-            discount = jnp.where(going, here, discount)
+            discount = jnp.where(going, jnp.where(cut, self.discount**k, here), discount)
+            bootstrap_at = jnp.where(going & cut, at, bootstrap_at)
             last = jnp.where(going, at, last)
             going = going & (flags == 0)
-        if state.next_observation is None:
-            bootstrap = take(state.observation, self._wrap(position + self.n_steps))
-        else:
-            bootstrap = take(state.next_observation, last)
+        if self.frame_stack > 1:
+            weight = jnp.where(take(state.flags, position) & TRUNCATED, 0.0, weight)
         return Batch(
-            observation=self._unpack(take(state.observation, position)),
+            observation=self._seen(state, position),
             action=take(state.action, position).astype(jnp.int32),
             reward=reward,
             discount=discount,
-            next_observation=self._unpack(bootstrap),
+            next_observation=self._seen(state, bootstrap_at)
+            if state.next_observation is None
+            else self._unpack(take(state.next_observation, last)),
             position=position,
             weight=weight,
         )
+
+    def _seen(self, state: ReplayState, position: jax.Array) -> jax.Array:
+        """What the agents saw at `position` [N, B]: an observation, or a stack of frames within its episode."""
+        agent = jnp.arange(position.shape[0])[:, None]
+        if self.frame_stack == 1:
+            return self._unpack(state.observation.at[position, agent].get(mode="promise_in_bounds"))
+        back = jnp.arange(self.frame_stack - 1, -1, -1)
+        at = self._wrap(position[..., None] - back + self.capacity_steps)
+        frames = state.observation.at[at, agent[..., None]].get(mode="promise_in_bounds")
+        ends = state.flags.at[at[..., :-1], agent[..., None]].get(mode="promise_in_bounds") != 0
+        ended_since = jnp.flip(jnp.cumsum(jnp.flip(ends, -1), axis=-1), -1) > 0
+        frames = jnp.where(jnp.pad(ended_since, ((0, 0), (0, 0), (0, 1)))[..., None], 0, frames)
+        return frames.reshape(*position.shape, self.frame_stack, *self.observation_shape)
 
     def _pack(self, observation: jax.Array) -> jax.Array:
         """[T, N, …] to [T, N, cells]; eight bools to a byte."""

@@ -121,7 +121,7 @@ def test_epsilon_falls_by_dopamines_formula(three: FusedEngine) -> None:
     config = dataclasses.replace(
         three.config, steps=10**6, settings=dataclasses.replace(agent, replay=replay)
     )  # Dopamine's own numbers
-    epsilon = FusedEngine(config, probes.Museum())._epsilon
+    epsilon = FusedEngine(config, probes.Museum()).population.epsilon
     steps = jnp.array([0, 19_999, 20_000, 20_001, 145_000, 269_999, 270_000, 900_000])
     expected = [1, 1, 1, 1 - 0.99 / 250_000, 0.505, 0.01 + 0.99 / 250_000, 0.01, 0.01]
     np.testing.assert_allclose(epsilon(steps), expected, rtol=1e-5)

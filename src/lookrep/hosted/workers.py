@@ -10,6 +10,7 @@ timing. Emulators cannot be saved, so the running episodes' actions are kept her
 is made with them plays them again.
 """
 
+import os
 from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -24,6 +25,13 @@ from lookrep.hosted.protocol import Spaces
 
 SPIN_S = 0.0  # on two busy cores, looking before sleeping gained nothing
 LOG_STEPS = 4096  # room for an episode's actions, at first
+
+
+def processes_for(name: str, asked: int | None) -> int:
+    """How many processes to use where nobody says: emulators have their own, other environments are quick."""
+    if asked is not None:
+        return asked
+    return (os.cpu_count() or 1) if name.startswith("atari/") else 0
 
 
 class Seen(NamedTuple):

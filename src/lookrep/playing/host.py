@@ -6,7 +6,6 @@ actions; so do its random actions.
 """
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -19,7 +18,8 @@ from lookrep import hosted
 from lookrep.errors import UserError
 from lookrep.hosted import Spaces, Workers, WorkersState
 from lookrep.hosted.crew import episode_seed
-from lookrep.hosted.gym import in_short
+from lookrep.hosted.workers import processes_for
+from lookrep.importing import in_short
 from lookrep.playing.episodes import STREAM, Episodes, Recording, Screens, Trained, episode_key, recording
 
 MOST_ENVIRONMENTS = 64  # at a time, unless there are more agents
@@ -96,7 +96,7 @@ def _wave(
         [int(number) for number in trained.numbers for _ in episodes],
         _environment_seed(seed),
         groups=parts,
-        processes=_processes(trained),
+        processes=processes_for(trained.config.env, trained.config.workers),
         resume=WorkersState(np.tile(episodes, agents), np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8)),
     ) as workers:
         for t in range(max_steps):
@@ -173,13 +173,6 @@ def _look(spaces: Spaces, seen: np.ndarray, frames: np.ndarray) -> None:
         return
     seen[:, :, :-1] = seen[:, :, 1:]
     seen[:, :, -1] = frames
-
-
-def _processes(trained: Trained) -> int:
-    """As in training: emulators have processes of their own, other environments are quick."""
-    if trained.config.workers is not None:
-        return trained.config.workers
-    return (os.cpu_count() or 1) if trained.config.env.startswith("atari/") else 0
 
 
 @contextlib.contextmanager

@@ -6,12 +6,13 @@ CRC-32) and carries the caller's own `meta`. It appears under its name only once
 What belongs into the tree, and when to save, is the trainer's business: nothing here knows what the arrays mean.
 """
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ import numpy as np
 
 from lookrep.errors import UserError
 
+FOLDER = "checkpoints"  # inside a run's
 KEPT = 2
 FORMAT, VERSION = "lookrep-checkpoint", 1
 ARRAYS, MANIFEST = "arrays.bin", "manifest.json"
@@ -103,15 +105,19 @@ def restore(path: Path, like: Any, *, part: bool = False) -> tuple[Any, dict[str
     return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(like), values), manifest["meta"]
 
 
-def restore_latest(folder: Path, like: Any, *, part: bool = False) -> Restored:
+def restore_latest(
+    folder: Path, like: Any, *, part: bool = False, use: Callable[[Any, dict[str, Any]], Any] | None = None
+) -> Restored:
     """The newest checkpoint that is intact; a checkpoint that is intact but does not fit `like` is an error.
 
-    `part` as in `restore`.
+    `part` as in `restore`. `use` makes of tree and meta what is given back in the tree's place; where it finds that
+    something else the checkpoint needs is `Damaged`, an older checkpoint is taken.
     """
     damage: list[str] = []
     for path in reversed(_checkpoints(folder)):
         try:
             tree, meta = restore(path, like, part=part)
+            tree = tree if use is None else use(tree, meta)
         except Damaged as error:
             damage.append(str(error))
             continue
@@ -120,6 +126,15 @@ def restore_latest(folder: Path, like: Any, *, part: bool = False) -> Restored:
     if damage:
         raise UserError(f"{damage[0]}; no intact checkpoint is left in {folder}")
     raise UserError(f"no checkpoint in {folder}")
+
+
+def metas(folder: Path) -> list[dict[str, Any]]:
+    """What was said about each checkpoint when it was saved; of those that can still be restored, oldest first."""
+    found = []
+    for path in _checkpoints(folder):
+        with contextlib.suppress(Damaged):
+            found.append(dict(_read_manifest(path)["meta"]))
+    return found
 
 
 def _checkpoints(folder: Path) -> list[Path]:

@@ -3,14 +3,11 @@
 A cycle is `steps_per_update` steps of every agent and one update of each. Cycles run inside `scan`, and a target's turn
 comes after a static number of them, so the compiled program has no branch in it and never talks to the host between
 two rows of metrics. The host loop, metrics and checkpoints are in `lookrep.training.run`.
-
-All randomness is a function of (seed, agent, counter): nothing about it needs saving, and agent i is the same run in
-any population. The agents' axis is 0, except in the replay (`Replay.agent_axes`).
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -23,29 +20,10 @@ from lookrep import agent as agent_parts
 from lookrep.config import RunConfig
 from lookrep.envs import Environment
 from lookrep.errors import UserError
-from lookrep.replay import Replay, ReplayState, Steps
+from lookrep.replay import ReplayState, Steps
+from lookrep.training.population import Keys, Population, Tally, agent_key, chance, tallied
 
-MEASURE_BATCH = 256  # transitions per agent behind each row's function gap and Bellman residual
 BLOCK_UPDATES = 250  # updates in one statically unrolled-by-scan block, when the target's period is shorter
-
-
-class Keys(NamedTuple):
-    """Each agent's random streams: key data, never changed."""
-
-    act: jax.Array
-    learn: jax.Array
-    replicate: jax.Array
-    measure: jax.Array
-
-
-class Tally(NamedTuple):
-    """What happened since the last row, per agent."""
-
-    episodes: jax.Array
-    return_sum: jax.Array
-    return_max: jax.Array
-    loss_sum: jax.Array
-    updates: jax.Array
 
 
 class TrainState(NamedTuple):
@@ -56,7 +34,8 @@ class TrainState(NamedTuple):
     replay: ReplayState
     tally: Tally
     keys: Keys
-    agent_steps: jax.Array  # shared: all agents of a population are at the same step
+    legal: None
+    agent_steps: jax.Array
     online_updates: jax.Array
 
 
@@ -64,19 +43,9 @@ class FusedEngine:
     """Advances a population on the device."""
 
     def __init__(self, config: RunConfig, env: Environment) -> None:
-        settings = config.settings
         self.config, self.env = config, env
-        self.agent = agent_parts.build(settings, env.observation_shape, env.num_actions)
-        self.replay = Replay(
-            env.observation_shape,
-            env.observation_dtype,
-            config.agents,
-            settings.replay.replay_capacity_steps,
-            settings.learning.n_steps,
-            settings.learning.discount,
-            env.can_truncate,
-            settings.replay.prioritised,
-        )
+        self.population = Population(config, env)
+        self.agent, self.replay = self.population.agent, self.population.replay
         period = self.agent.target_update.every_updates
         self._period = period
         repeats = 1 if period is None else max(1, BLOCK_UPDATES // period)
@@ -96,15 +65,15 @@ class FusedEngine:
         self._blocks, self._cycles, self._explore = (
             self._compiled(f, inputs=("state", "shared")) for f in (blocks, cycles, explore)
         )
-        self._turn = self._compiled(self._target_turn, inputs=("state",))
-        self._measure = self._compiled(self._row, inputs=("state",), outputs=("state", "per agent"))
+        self._turn = self._compiled(self.population.target_turn, inputs=("state",))
+        self._measure = self._compiled(self.population.row, inputs=("state",), outputs=("state", "per agent"))
 
     # What the host loop calls
 
     def init(self) -> TrainState:
         """Everything at step 0."""
         numbers = jnp.arange(self.config.agents, dtype=jnp.uint32) + self.config.first_agent
-        state: TrainState = self._init(jax.vmap(partial(_agent_key, self.config.seed))(numbers))
+        state: TrainState = self._init(jax.vmap(partial(agent_key, self.config.seed))(numbers))
         return state
 
     def shapes(self) -> TrainState:
@@ -112,15 +81,26 @@ class FusedEngine:
         shapes: TrainState = jax.eval_shape(self.init)
         return shapes
 
-    def place(self, state: TrainState) -> TrainState:
-        """Put a restored state where it is computed on."""
+    def saved(self, state: TrainState, folder: Path) -> tuple[TrainState, dict[str, Any]]:
+        """What a checkpoint must hold: the state is all there is."""
+        del folder
+        return state, {}
+
+    def place(self, tree: TrainState | None, meta: dict[str, Any], folder: Path) -> TrainState:
+        """Put a restored state where it is computed on; without one, begin."""
+        del meta, folder
+        if tree is None:
+            return self.init()
         if self._mesh is None:
-            placed: TrainState = jax.tree.map(jnp.asarray, state)
+            placed: TrainState = jax.tree.map(jnp.asarray, tree)
             return placed
         specs = self._state_specs()
         mesh = self._mesh
-        placed = jax.tree.map(lambda x, spec: jax.device_put(x, NamedSharding(mesh, spec)), state, specs)
+        placed = jax.tree.map(lambda x, spec: jax.device_put(x, NamedSharding(mesh, spec)), tree, specs)
         return placed
+
+    def close(self, state: TrainState) -> None:
+        """Nothing of it is outside this process."""
 
     def advance(self, state: TrainState, until_steps: int) -> TrainState:
         """Train until every agent has taken `until_steps` steps. The state passed in is consumed."""
@@ -164,7 +144,7 @@ class FusedEngine:
             state, low = carry
             online_params = state.agents.online if low is None else low
             state = self._interact(state, online_params)
-            state = self._learn(state, online_params, target_params)
+            state = self.population.learn(state, online_params, target_params)
             return state, None if low is None else self.agent.compute(state.agents.online)
 
         is_low = self.config.settings.network.precision != "f32"
@@ -173,45 +153,19 @@ class FusedEngine:
             return lax.scan(lambda c, _: (cycle(c), None), carry, length=count)[0][0]
         return lax.fori_loop(0, times, lambda _, c: cycle(c), carry)[0]
 
-    def _learn(self, state: TrainState, online_params: Any, target_params: Any) -> TrainState:
-        """Every agent makes one update of its online network."""
-        sample_keys, learn_keys = _subkeys(state.keys.learn, state.online_updates)
-        batch = self.replay.sample(state.replay, sample_keys, self.config.settings.learning.batch_size)
-        agents, learned = jax.vmap(self.agent.learn)(state.agents, online_params, target_params, batch, learn_keys)
-        return state._replace(
-            agents=agents,
-            replay=self.replay.set_priorities(state.replay, batch.position, learned.priority),
-            tally=state.tally._replace(loss_sum=state.tally.loss_sum + learned.loss, updates=state.tally.updates + 1),
-            online_updates=state.online_updates + 1,
-        )
-
     def _interact(self, state: TrainState, online_params: Any) -> TrainState:
         """Every agent takes `steps_per_update` steps, which go into the replay."""
         count = self.config.settings.learning.steps_per_update
-
         times = state.agent_steps + jnp.arange(count)
-
-        def random_at(t: jax.Array) -> tuple[jax.Array, jax.Array]:
-            """Three keys and two words for each agent, drawn for all steps of a cycle at once: fewer kernels."""
-            keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), 4))(_typed(state.keys.act))
-            return keys[:, :3], jax.vmap(lambda key: jax.random.bits(key, (2,)))(keys[:, 3])
 
         def step(carry: Any, now: tuple[tuple[jax.Array, jax.Array], jax.Array]) -> tuple[Any, Steps]:
             environment, observation, episode_return, tally = carry
-            (keys, words), epsilon = now
-            action = jax.vmap(self.agent.act, in_axes=(0, 0, 0, 0, None))(
-                online_params, observation, keys[:, 0], words, epsilon
-            )
+            (keys, words), t = now
+            action = self.population.act(online_params, observation, keys[:, 0], words, t, state.legal)
             environment, seen = jax.vmap(self.env.step)(keys[:, 1], environment, action)
             done = seen.terminated | seen.truncated
             episode_return = episode_return + seen.reward
-            tally = Tally(
-                tally.episodes + done,
-                tally.return_sum + jnp.where(done, episode_return, 0.0),
-                jnp.where(done, jnp.maximum(tally.return_max, episode_return), tally.return_max),
-                tally.loss_sum,
-                tally.updates,
-            )
+            tally = tallied(tally, done, episode_return)
             fresh = jax.vmap(self.env.init)(keys[:, 2])
             environment, next_observation = _where(done, fresh, (environment, seen.observation))
             record = Steps(
@@ -225,23 +179,11 @@ class FusedEngine:
             return (environment, next_observation, jnp.where(done, 0.0, episode_return), tally), record
 
         carry = (state.environment, state.observation, state.episode_return, state.tally)
-        now = (jax.vmap(random_at)(times), self._epsilon(times))
+        # Random numbers for all steps of a cycle at once: fewer kernels.
+        now = (jax.vmap(partial(chance, state.keys.act))(times), times)
         carry, steps = lax.scan(step, carry, now, unroll=_unroll(count))
-        return state._replace(
-            environment=carry[0],
-            observation=carry[1],
-            episode_return=carry[2],
-            tally=carry[3],
-            replay=self.replay.add(state.replay, steps),
-            agent_steps=state.agent_steps + count,
-        )
-
-    def _epsilon(self, t: jax.Array) -> jax.Array:
-        """Dopamine's schedule: constant in the warm-up, then linear."""
-        settings = self.config.settings.exploration
-        since = t - self.config.settings.replay.warmup_steps
-        left = jnp.clip(1.0 - since / max(settings.epsilon_decay_steps, 1), 0.0, 1.0)
-        return settings.epsilon_end + (settings.epsilon_start - settings.epsilon_end) * left
+        state = state._replace(environment=carry[0], observation=carry[1], episode_return=carry[2], tally=carry[3])
+        return self.population.remember(state, steps)
 
     # The target's turn
 
@@ -250,58 +192,20 @@ class FusedEngine:
             return self._cycles_scanned(state, self._block_updates)
 
         def period(state: TrainState, _: None) -> tuple[TrainState, None]:
-            return self._target_turn(self._cycles_scanned(state, self._period)), None
+            return self.population.target_turn(self._cycles_scanned(state, self._period)), None
 
         return lax.scan(period, state, length=repeats)[0]
-
-    def _target_turn(self, state: TrainState) -> TrainState:
-        settings = self.config.settings.target
-        prioritised = None if settings.replicate_sampler == "agent" else False
-        phase_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(_typed(state.keys.replicate), state.online_updates)
-
-        def batches(k: jax.Array) -> Any:
-            sample_keys, network_keys = _subkeys(jax.random.key_data(phase_keys), k)
-            batch = self.replay.sample(state.replay, sample_keys, settings.replicate_batch_size, prioritised)
-            return jax.vmap(self.agent.replicate_inputs)(batch, network_keys)
-
-        target = self.agent.target_update.turn(state.agents.target, state.agents.online, batches)
-        return state._replace(agents=state.agents._replace(target=target))
-
-    # The row
-
-    def _row(self, state: TrainState) -> tuple[TrainState, dict[str, jax.Array]]:
-        sample_keys, measure_keys = _subkeys(state.keys.measure, state.agent_steps)
-        batch = self.replay.sample(state.replay, sample_keys, MEASURE_BATCH, prioritised=False)
-        row = jax.vmap(self.agent.measure)(state.agents, batch, measure_keys)
-        tally = state.tally
-        row |= {
-            "agent_steps": jnp.broadcast_to(state.agent_steps, tally.episodes.shape),
-            "online_updates": jnp.broadcast_to(state.online_updates, tally.episodes.shape),
-            "target_updates": state.agents.target.updates,
-            "episodes": tally.episodes,
-            "return_mean": tally.return_sum / tally.episodes,  # NaN, a null in the file, if none ended
-            "return_max": jnp.where(tally.episodes > 0, tally.return_max, jnp.nan),
-            "loss": tally.loss_sum / tally.updates,
-            "diverged": ~jnp.isfinite(row["norm_online"] + row["norm_target"]),
-        }
-        return state._replace(tally=_no_tally(tally.episodes.shape[0])), row
 
     # The start
 
     def _new_state(self, keys: jax.Array) -> TrainState:
-        agents = keys.shape[0]
-        streams = jax.vmap(partial(jax.random.split, num=6))(_typed(keys))
-        environment, observation = jax.vmap(self.env.init)(streams[:, 0])
+        learners, environment_keys = self.population.new(keys)
+        environment, observation = jax.vmap(self.env.init)(environment_keys)
         return TrainState(
-            agents=jax.vmap(self.agent.init)(streams[:, 1]),
             environment=environment,
             observation=observation,
-            episode_return=jnp.zeros(agents),
-            replay=Replay(**{**vars(self.replay), "agents": agents}).init(),
-            tally=_no_tally(agents),
-            keys=Keys(*(jax.random.key_data(streams[:, i]) for i in range(2, 6))),
-            agent_steps=jnp.int32(0),
-            online_updates=jnp.int32(0),
+            episode_return=jnp.zeros(keys.shape[0]),
+            **learners._asdict(),
         )
 
     # Compilation, and several devices
@@ -347,25 +251,6 @@ def _mesh(devices: int) -> Mesh | None:
 def _unroll(count: int) -> int:
     # On a GPU the loop's own overhead is worth saving; on a CPU unrolling multiplies the compile time.
     return count if jax.default_backend() == "gpu" else 1
-
-
-def _agent_key(seed: int, number: jax.Array) -> jax.Array:
-    return jax.random.key_data(jax.random.fold_in(jax.random.key(seed), number))
-
-
-def _typed(key_data: jax.Array) -> jax.Array:
-    return jax.random.wrap_key_data(key_data)
-
-
-def _subkeys(key_data: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Two fresh keys per agent."""
-    pairs = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, counter)))(_typed(key_data))
-    return pairs[:, 0], pairs[:, 1]
-
-
-def _no_tally(agents: int) -> Tally:
-    none, zero = jnp.zeros(agents, jnp.int32), jnp.zeros(agents)
-    return Tally(none, zero, jnp.full(agents, -math.inf, jnp.float32), zero, none)
 
 
 def _where(condition: jax.Array, yes: Any, no: Any) -> Any:

@@ -3,7 +3,8 @@
 TensorBoard events are written beside it, for looking at; nothing reads them back. What the numbers mean is computed by
 the trainer, and statistics over runs belong to the analysis, which reads the file with `read`.
 
-Columns, in this order: `agent` (its index), `seed` (may be left out), the counters `agent_steps`, `online_updates`,
+Columns, in this order: `env` (only where a population plays several games), `agent` (its number, counted within its
+game), `seed` (may be left out), the counters `agent_steps`, `online_updates`,
 `target_updates`, `episodes`, the measures `return_mean`, `return_max`, `loss`, `function_gap`, `bellman_residual`,
 `norm_online`, `norm_target`, `parameter_distance`, `steps_per_second` (of all agents together), then `diverged` (the
 member has turned NaN) and whatever else the trainer gives. A value that is not finite is written as null.
@@ -33,8 +34,8 @@ MEASURES = (
     "parameter_distance",
     "steps_per_second",
 )
-COLUMNS = ("agent", "seed", *COUNTERS, *MEASURES, "diverged")
-OPTIONAL = ("seed",)
+COLUMNS = ("env", "agent", "seed", *COUNTERS, *MEASURES, "diverged")
+OPTIONAL = ("env", "seed")
 
 
 class MetricsWriter:
@@ -107,7 +108,7 @@ def read(run: Path) -> dict[str, np.ndarray]:
         raise UserError(f"no metrics in {run}: {FILE} is missing (is it the folder of a run?)") from None
     except OSError as error:
         raise _cannot("read", path, error) from error
-    agents = len({row["agent"] for row in rows})
+    agents = len({(row.get("env"), row["agent"]) for row in rows})
     if rows:
         last_steps = rows[-1]["agent_steps"]
         first_of_last = len(rows)

@@ -26,24 +26,43 @@ from lookrep.training.metrics import FILE as METRICS_FILE
 from lookrep.training.metrics import MetricsWriter
 
 CONFIG_FILE = "config.json"
-CHECKPOINTS = "checkpoints"
+CHECKPOINTS = checkpoint.FOLDER
 
 
 class Engine(Protocol):
-    """What trains: a pure state, advanced in steps of all its agents."""
+    """What trains: a state, advanced in steps of all its agents."""
 
-    def init(self) -> Any: ...
+    def shapes(self) -> Any:
+        """The arrays of a checkpoint, as shapes. Raises if the configuration cannot be trained."""
+        ...
 
-    def shapes(self) -> Any: ...
+    def place(self, tree: Any | None, meta: dict[str, Any], folder: Path) -> Any:
+        """The state that `saved` gave, ready to go on; the one at step 0 if there is none. `folder` is the run's, for
+        what is too large to be written anew with every checkpoint. Raises `checkpoint.Damaged` if that is."""
+        ...
 
-    def place(self, state: Any) -> Any: ...
+    def saved(self, state: Any, folder: Path) -> tuple[Any, dict[str, Any]]:
+        """What a checkpoint must hold: arrays, and what else can be written as JSON."""
+        ...
 
-    def advance(self, state: Any, until_steps: int) -> Any: ...
+    def advance(self, state: Any, until_steps: int) -> Any:
+        """Train until every agent has taken so many steps. The state passed in is consumed."""
+        ...
 
-    def measure(self, state: Any) -> tuple[Any, dict[str, Any]]: ...
+    def measure(self, state: Any) -> tuple[Any, dict[str, Any]]:
+        """A row of metrics per agent since the last one, and the state to go on with."""
+        ...
+
+    def close(self, state: Any) -> None:
+        """Let go of what the state holds outside this process."""
+        ...
 
 
 def make_engine(config: RunConfig) -> Engine:
+    if envs.on_host(config.env):
+        from lookrep.training.hosted import HostedEngine
+
+        return HostedEngine(config)
     return FusedEngine(config, envs.make(config.env))
 
 
@@ -58,7 +77,7 @@ def start(config: RunConfig, out: Path, *, quiet: bool = False) -> bool:
         _write_config(config, out)
     except OSError as error:
         raise UserError(f"cannot write to {out}: {error.strerror or error}") from error
-    return _loop(engine, config, out, engine.init(), 0, resumed=False, quiet=quiet)
+    return _loop(engine, config, out, engine.place(None, {}, out), 0, resumed=False, quiet=quiet)
 
 
 def resume(out: Path, steps: int | None = None, *, quiet: bool = False) -> bool:
@@ -67,16 +86,19 @@ def resume(out: Path, steps: int | None = None, *, quiet: bool = False) -> bool:
     config = stored if steps is None else configs.replace(stored, steps=steps)
     engine = make_engine(config)
     notes: list[str] = []
+
+    def ready(tree: Any, meta: dict[str, Any]) -> Any:
+        if meta["agent_steps"] >= config.steps:
+            raise UserError(f"{out} is finished ({meta['agent_steps']:,} steps): --steps with a larger number goes on")
+        return engine.place(tree, meta, out)
+
     if checkpoint.latest(out / CHECKPOINTS) is None:
         if _last_row_steps(out) >= stored.steps:
             raise UserError(f"{out} is finished and has no checkpoint to go on from: choose a new --out")
-        state, at_steps = engine.init(), 0
+        state, at_steps = engine.place(None, {}, out), 0
     else:
-        restored = checkpoint.restore_latest(out / CHECKPOINTS, engine.shapes())
-        at_steps = int(restored.meta["agent_steps"])
-        if at_steps >= config.steps:
-            raise UserError(f"{out} is finished ({at_steps:,} steps): --steps with a larger number goes on")
-        state = engine.place(restored.tree)
+        restored = checkpoint.restore_latest(out / CHECKPOINTS, engine.shapes(), use=ready)
+        state, at_steps = restored.tree, int(restored.meta["agent_steps"])
         notes += [restored.warning] if restored.warning else []
     if config != stored:
         _write_config(config, out)
@@ -95,7 +117,8 @@ def _loop(
     notes: list[str] | None = None,
 ) -> bool:
     title = f"{config.env} · {config.agent} · {config.settings.target.target}"
-    numbers = np.arange(config.agents) + config.first_agent
+    numbers = np.array(config.numbers)
+    games = {"env": np.repeat(config.games, config.agents // len(config.games))} if len(config.games) > 1 else {}
     diverged: set[int] = set()
     summary = None
     saved_at = at_steps
@@ -115,7 +138,7 @@ def _loop(
             state, row = engine.measure(state)
             now = time.perf_counter()
             speed, clock = (until - at_steps) * config.agents / (now - clock), now
-            columns = {"agent": numbers, "seed": config.seed, **row, "steps_per_second": round(speed, 1)}
+            columns = {**games, "agent": numbers, "seed": config.seed, **row, "steps_per_second": round(speed, 1)}
             writer.write(columns)
             summary = progress.summarise(columns)
             display.update(summary)
@@ -127,9 +150,11 @@ def _loop(
             due = config.checkpoint_interval_steps and at_steps - saved_at >= config.checkpoint_interval_steps
             if config.checkpoint_interval_steps and (due or stop.requested or at_steps == config.steps):
                 writer.sync()
-                checkpoint.save(out / CHECKPOINTS, at_steps, state, {"agent_steps": at_steps})
+                tree, meta = engine.saved(state, out)
+                checkpoint.save(out / CHECKPOINTS, at_steps, tree, meta | {"agent_steps": at_steps})
                 saved_at = at_steps
         seconds = display.seconds
+        engine.close(state)
     complete = at_steps == config.steps
     if summary is not None and not quiet:
         verb = "finished" if complete else "stopped after"

@@ -1,0 +1,215 @@
+"""What both engines share: how a population of agents learns from its replay, follows its targets, and is measured.
+
+`Population` holds what is fixed; its methods are pure functions of a state that has (at least) the fields of
+`Learners`. Where the steps in the replay come from is the engine's business.
+
+All randomness is a function of (seed, agent, counter): nothing about it needs saving, and agent i is the same run in
+any population. The agents' axis is 0, except in the replay (`Replay.agent_axes`).
+"""
+
+import math
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from lookrep import agent as agent_parts
+from lookrep.config import RunConfig
+from lookrep.replay import Replay, ReplayState, Steps
+
+MEASURE_BATCH = 256  # transitions per agent behind each row's function gap and Bellman residual
+STREAMS = 6  # random streams of an agent: its environment, its parameters, and `Keys`
+
+
+class Spaces(Protocol):
+    """What a population must know about its environment."""
+
+    @property
+    def observation_shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def observation_dtype(self) -> Any: ...
+
+    @property
+    def num_actions(self) -> int: ...
+
+    @property
+    def can_truncate(self) -> bool: ...
+
+
+class Keys(NamedTuple):
+    """Each agent's random streams: key data, never changed."""
+
+    act: jax.Array
+    learn: jax.Array
+    replicate: jax.Array
+    measure: jax.Array
+
+
+class Tally(NamedTuple):
+    """What happened since the last row, per agent."""
+
+    episodes: jax.Array
+    return_sum: jax.Array
+    return_max: jax.Array
+    loss_sum: jax.Array
+    updates: jax.Array
+
+
+class Learners(NamedTuple):
+    """The part of an engine's state that learns."""
+
+    agents: agent_parts.AgentState
+    replay: ReplayState
+    tally: Tally
+    keys: Keys
+    legal: jax.Array | None  # [N]: how many of the network's actions each agent has; None: all of them
+    agent_steps: jax.Array  # shared: all agents of a population are at the same step
+    online_updates: jax.Array
+
+
+State = TypeVar("State", bound=Any)  # any NamedTuple with the fields of Learners
+
+
+class Population:
+    """What is fixed about the learning of `config.agents` agents."""
+
+    def __init__(self, config: RunConfig, spaces: Spaces, agents: int | None = None, frame_stack: int = 1) -> None:
+        settings = config.settings
+        self.config = config
+        stacked = (frame_stack, *spaces.observation_shape) if frame_stack > 1 else spaces.observation_shape
+        self.agent = agent_parts.build(settings, stacked, spaces.num_actions)
+        self.replay = Replay(
+            spaces.observation_shape,
+            spaces.observation_dtype,
+            config.agents if agents is None else agents,
+            settings.replay.replay_capacity_steps,
+            settings.learning.n_steps,
+            settings.learning.discount,
+            spaces.can_truncate,
+            settings.replay.prioritised,
+            frame_stack,
+        )
+
+    def new(self, keys: jax.Array, legal: jax.Array | None = None) -> tuple[Learners, jax.Array]:
+        """Learners at step 0, and each agent's key for its environment. `keys` may be of some of the agents."""
+        agents = keys.shape[0]
+        streams = jax.vmap(partial(jax.random.split, num=STREAMS))(typed(keys))
+        learners = Learners(
+            agents=jax.vmap(self.agent.init)(streams[:, 1]),
+            replay=Replay(**{**vars(self.replay), "agents": agents}).init(),
+            tally=no_tally(agents),
+            keys=Keys(*(jax.random.key_data(streams[:, i]) for i in range(2, STREAMS))),
+            legal=legal,
+            agent_steps=jnp.int32(0),
+            online_updates=jnp.int32(0),
+        )
+        return learners, streams[:, 0]
+
+    def act(
+        self, online_params: Any, observation: jax.Array, keys: jax.Array, words: jax.Array, t: jax.Array, legal: Any
+    ) -> jax.Array:
+        """Every agent's action at step t."""
+        return jax.vmap(self.agent.act, in_axes=(0, 0, 0, 0, None, 0))(
+            online_params, observation, keys, words, self.epsilon(t), legal
+        )
+
+    def epsilon(self, t: jax.Array) -> jax.Array:
+        """Dopamine's schedule: constant in the warm-up, then linear."""
+        settings = self.config.settings.exploration
+        since = t - self.config.settings.replay.warmup_steps
+        left = jnp.clip(1.0 - since / max(settings.epsilon_decay_steps, 1), 0.0, 1.0)
+        return settings.epsilon_end + (settings.epsilon_start - settings.epsilon_end) * left
+
+    def remember(self, state: State, steps: Steps) -> State:
+        """What every agent just did goes into its replay."""
+        if self.config.settings.learning.clip_rewards:
+            steps = steps._replace(reward=jnp.clip(steps.reward, -1.0, 1.0))
+        remembered: State = state._replace(
+            replay=self.replay.add(state.replay, steps), agent_steps=state.agent_steps + steps.reward.shape[0]
+        )
+        return remembered
+
+    def learn(self, state: State, online_params: Any, target_params: Any) -> State:
+        """Every agent makes one update of its online network."""
+        sample_keys, learn_keys = subkeys(state.keys.learn, state.online_updates)
+        batch = self.replay.sample(state.replay, sample_keys, self.config.settings.learning.batch_size)
+        agents, learned = jax.vmap(self.agent.learn)(
+            state.agents, online_params, target_params, batch, learn_keys, state.legal
+        )
+        learnt: State = state._replace(
+            agents=agents,
+            replay=self.replay.set_priorities(state.replay, batch.position, learned.priority),
+            tally=state.tally._replace(loss_sum=state.tally.loss_sum + learned.loss, updates=state.tally.updates + 1),
+            online_updates=state.online_updates + 1,
+        )
+        return learnt
+
+    def target_turn(self, state: State) -> State:
+        """The targets follow: a copy, or K_R gradient steps."""
+        settings = self.config.settings.target
+        prioritised = None if settings.replicate_sampler == "agent" else False
+        phase_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(typed(state.keys.replicate), state.online_updates)
+
+        def batches(k: jax.Array) -> Any:
+            sample_keys, network_keys = subkeys(jax.random.key_data(phase_keys), k)
+            batch = self.replay.sample(state.replay, sample_keys, settings.replicate_batch_size, prioritised)
+            return jax.vmap(self.agent.replicate_inputs)(batch, network_keys, state.legal)
+
+        target = self.agent.target_update.turn(state.agents.target, state.agents.online, batches)
+        turned: State = state._replace(agents=state.agents._replace(target=target))
+        return turned
+
+    def row(self, state: State) -> tuple[State, dict[str, jax.Array]]:
+        """A row of metrics per agent, and the state with its tally cleared."""
+        sample_keys, measure_keys = subkeys(state.keys.measure, state.agent_steps)
+        batch = self.replay.sample(state.replay, sample_keys, MEASURE_BATCH, prioritised=False)
+        row = jax.vmap(self.agent.measure)(state.agents, batch, measure_keys, state.legal)
+        tally = state.tally
+        row |= {
+            "agent_steps": jnp.broadcast_to(state.agent_steps, tally.episodes.shape),
+            "online_updates": jnp.broadcast_to(state.online_updates, tally.episodes.shape),
+            "target_updates": state.agents.target.updates,
+            "episodes": tally.episodes,
+            "return_mean": tally.return_sum / tally.episodes,  # NaN, a null in the file, if none ended
+            "return_max": jnp.where(tally.episodes > 0, tally.return_max, jnp.nan),
+            "loss": tally.loss_sum / tally.updates,
+            "diverged": ~jnp.isfinite(row["norm_online"] + row["norm_target"]),
+        }
+        return state._replace(tally=no_tally(tally.episodes.shape[0])), row
+
+
+def tallied(tally: Tally, done: jax.Array, episode_return: jax.Array) -> Tally:
+    """After a step of every agent: which episodes ended, and with what return."""
+    return tally._replace(
+        episodes=tally.episodes + done,
+        return_sum=tally.return_sum + jnp.where(done, episode_return, 0.0),
+        return_max=jnp.where(done, jnp.maximum(tally.return_max, episode_return), tally.return_max),
+    )
+
+
+def no_tally(agents: int) -> Tally:
+    none, zero = jnp.zeros(agents, jnp.int32), jnp.zeros(agents)
+    return Tally(none, zero, jnp.full(agents, -math.inf, jnp.float32), zero, none)
+
+
+def agent_key(seed: int, number: jax.Array) -> jax.Array:
+    """The key that everything about an agent follows from."""
+    return jax.random.key_data(jax.random.fold_in(jax.random.key(seed), number))
+
+
+def typed(key_data: jax.Array) -> jax.Array:
+    return jax.random.wrap_key_data(key_data)
+
+
+def subkeys(key_data: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Two fresh keys per agent."""
+    pairs = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, counter)))(typed(key_data))
+    return pairs[:, 0], pairs[:, 1]
+
+
+def chance(key_data: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """For step t, three keys [N, 3] (network, environment, next episode) and two random words [N, 2] of each agent."""
+    keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), 4))(typed(key_data))
+    return keys[:, :3], jax.vmap(lambda key: jax.random.bits(key, (2,)))(keys[:, 3])
