@@ -23,7 +23,7 @@ from hosted.toys import Walk
 from lookrep import config as configs
 from lookrep.config import RunConfig, preset
 from lookrep.errors import UserError
-from lookrep.training import checkpoint, frame_log, hosted, run
+from lookrep.training import checkpoint, frame_log, memory, run
 from lookrep.training.hosted import HostedEngine, HostedState
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -437,7 +437,7 @@ def test_without_any_whole_replay_nothing_is_started(freeway: Path, tmp_path: Pa
 
 
 def gigabytes(monkeypatch: pytest.MonkeyPatch, number: float) -> None:
-    monkeypatch.setattr(hosted, "_memory", lambda: (int(number * 1e9), "of device memory that JAX may use"))
+    monkeypatch.setattr(memory, "available", lambda: (int(number * 1e9), "of device memory that JAX may use"))
 
 
 def test_a_population_that_does_not_fit_is_refused_with_the_arithmetic(
@@ -474,7 +474,7 @@ def test_what_is_said_to_fit_does(monkeypatch: pytest.MonkeyPatch, change: dict[
 
 
 def test_this_machine_has_some_memory() -> None:
-    has, called = hosted._memory()
+    has, called = memory.available()
     assert 1e8 < has < 1e14
     assert called
 

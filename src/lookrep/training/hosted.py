@@ -24,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import SingleDeviceSharding
 
 from lookrep import agent as agent_parts
 from lookrep.config import RunConfig
@@ -32,12 +33,11 @@ from lookrep.hosted import check
 from lookrep.hosted.protocol import Spaces
 from lookrep.hosted.workers import Seen, Workers, WorkersState, processes_for
 from lookrep.replay import ReplayState, Steps
-from lookrep.training import checkpoint, frame_log
+from lookrep.training import checkpoint, frame_log, memory
 from lookrep.training.frame_log import FrameLog, Segment
 from lookrep.training.population import Keys, Population, Tally, agent_key, chance, tallied
 
 FRAMES = "replay"  # the folder, inside a run's, of the frames that its checkpoints leave out
-WORKING_FRACTION = 0.1  # of memory, for batches, activations and gradients
 CHANCES = 1024  # steps for which exploration is drawn at a time
 
 
@@ -51,27 +51,24 @@ class GroupState(NamedTuple):
     legal: jax.Array | None
     agent_steps: jax.Array
     online_updates: jax.Array
-    seen: jax.Array  # [n, stack, …] or [n, …]: what each agent saw when it chose its last action
-    fresh: jax.Array  # bool [n]: that action ended the episode
     episode_return: jax.Array  # [n]
+    # Under way these two are None here: `Group` has them, where every step changes them.
+    seen: jax.Array | None  # [n, stack, …] or [n, …]: what each agent saw when it chose its last action
+    fresh: jax.Array | None  # bool [n]: that action ended the episode
 
 
-@dataclass
-class Group:
-    """A group under way."""
+class Eyes(NamedTuple):
+    """What a step changes on the device."""
 
-    state: GroupState
-    online: Any  # parameters as matrix products use them
+    seen: jax.Array
+    recent: jax.Array  # [steps, n, …]: the frames of the last cycle, newest last
+
+
+class Copies(NamedTuple):
+    """Both networks' parameters in the precision of matrix products, where that is not their own."""
+
+    online: Any
     target: Any
-    chances: "Chances"
-    log: FrameLog | None  # of frames, where checkpoints leave them out
-
-
-@dataclass
-class HostedState:
-    groups: list[Group]
-    workers: Workers
-    folder: Path | None  # the run's
 
 
 class Chances(NamedTuple):
@@ -82,12 +79,30 @@ class Chances(NamedTuple):
     first_step: int
 
 
-class Taken(NamedTuple):
-    """One step of a group on its way into the replay."""
+@dataclass
+class Group:
+    """A group under way."""
 
-    seen: jax.Array
-    outcome: np.ndarray  # float32 [n, 4]: action, reward, terminated, truncated
-    led_to: np.ndarray | None  # the next observation, never a reset's; None where the replay does not keep it
+    state: GroupState
+    eyes: Eyes
+    fresh: np.ndarray  # on the host: reading it from the device would wait for the update before it
+    copies: Copies | None
+    chances: Chances
+    log: FrameLog | None  # of frames, where checkpoints leave them out
+
+
+@dataclass
+class HostedState:
+    groups: list[Group]
+    workers: Workers
+    folder: Path | None  # the run's
+
+
+class Cycle(NamedTuple):
+    """What a group's environments did in a cycle: [steps, n, …]."""
+
+    outcome: np.ndarray  # float32 [steps, n, 4]: action, reward, terminated, truncated
+    led_to: np.ndarray | None  # next observations, never a reset's; None where the replay does not keep them
 
 
 class HostedEngine:
@@ -113,13 +128,14 @@ class HostedEngine:
         self.agent = self.population.agent
         self._period = self.agent.target_update.every_updates
         self._noisy = config.settings.network.noisy
+        self._low = config.settings.network.precision != "f32"
         # A stack's frames are worth a log of their own; anything else is small.
         self._logs_frames = self._spaces.frame_stack > 1 and self._spaces.observation_dtype == np.uint8
         self._new = jax.jit(self._new_group)
-        self._look = jax.jit(self._look_and_choose)
+        self._look = jax.jit(self._look_and_choose, donate_argnums=1, out_shardings=_outputs_of_a_look())
         self._chances = jax.jit(self._draw_chances)
         self._remember = jax.jit(self._remember_cycle, donate_argnums=0)
-        self._learn = jax.jit(self._learn_cycle, donate_argnums=0)
+        self._learn = jax.jit(self._learn_cycle, donate_argnums=(0, 1))
         self._turn = jax.jit(self._target_turn, donate_argnums=0)
         self._measure = jax.jit(self.population.row, donate_argnums=0)
         self._compute = jax.jit(self.agent.compute)
@@ -134,7 +150,7 @@ class HostedEngine:
     def shapes(self) -> list[GroupState]:
         """What a checkpoint's arrays look like; refuses what cannot be trained here."""
         groups = [jax.eval_shape(self._new_group, *self._beginning(s)) for s in self._slices]
-        _check_memory(self.config, groups, *_memory())
+        memory.check(self.config, groups, *memory.available())
         return [self._without_frames(group) for group in groups]
 
     def saved(self, state: HostedState, folder: Path) -> tuple[list[GroupState], dict[str, Any]]:
@@ -146,7 +162,8 @@ class HostedEngine:
         if self._logs_frames:
             meta["frames"] = self._flushed(state)
             _tidy(folder, meta)
-        return [self._without_frames(group.state) for group in state.groups], meta
+        states = [g.state._replace(seen=g.eyes.seen, fresh=jnp.asarray(g.fresh)) for g in state.groups]
+        return [self._without_frames(group) for group in states], meta
 
     def place(self, tree: list[GroupState] | None, meta: dict[str, Any], folder: Path) -> HostedState:
         """A restored state where it is computed on, with its environments played to where they were; or a new one."""
@@ -197,42 +214,48 @@ class HostedEngine:
     def _advance_group(self, state: HostedState, number: int, until_steps: int) -> None:
         group, workers = state.groups[number], state.workers
         steps, updates = int(group.state.agent_steps), int(group.state.online_updates)
-        cycle, warmup = self.config.settings.learning.steps_per_update, self.config.settings.replay.warmup_steps
+        warmup = self.config.settings.replay.warmup_steps
         while steps < until_steps:
-            taken = self._interact(group, workers, number, steps)
-            steps += cycle
+            cycle = self._interact(group, workers, number, steps)
+            steps += len(cycle.outcome)
             if steps <= warmup:
-                group.state = self._remember(group.state, taken)
+                group.state = self._remember(group.state, group.eyes.recent, cycle)
                 continue
-            group.state, group.online = self._learn(group.state, group.online, group.target, taken)
+            online, target = group.copies or (None, None)
+            group.state, online = self._learn(group.state, online, target, group.eyes.recent, cycle)
             updates += 1
             if self._period is not None and updates % self._period == 0:
-                group.state, group.target = self._turn(group.state)
+                group.state, target = self._turn(group.state)
+            if group.copies is not None:
+                group.copies = Copies(online, target)
 
-    def _interact(self, group: Group, workers: Workers, number: int, steps: int) -> list[Taken]:
+    def _interact(self, group: Group, workers: Workers, number: int, steps: int) -> Cycle:
         """`steps_per_update` steps of a group's agents, in their environments."""
-        taken: list[Taken] = []
         count = self.config.settings.learning.steps_per_update
         if not 0 <= steps - group.chances.first_step <= CHANCES - count:
             explores, random = jax.device_get(self._chances(group.state.keys.act, np.int32(steps), group.state.legal))
             group.chances = Chances(explores, random, steps)
-        chances = group.chances
-        seen, fresh = group.state.seen, np.asarray(group.state.fresh)
-        keys, legal = group.state.keys.act if self._noisy else None, group.state.legal
+        chances, legal = group.chances, group.state.legal
+        online = group.state.agents.online if group.copies is None else group.copies.online
         observation = workers.observation(number)
+        outcome = np.empty((count, len(observation), 4), np.float32)
+        led_to = []
         for k in range(count):
-            t = steps + k
-            parcel = _parcel(observation, fresh)
+            parcel = _parcel(observation, group.fresh)
             if group.log is not None:
                 group.log.add(parcel[:, :-1])
-            seen, greedy = self._look(group.online, seen, parcel, keys, np.int32(t), legal)
-            now = t - chances.first_step
+            noise = (group.state.keys.act, np.int32(steps + k)) if self._noisy else None
+            group.eyes, greedy = self._look(online, group.eyes, parcel, noise, legal)
+            now = steps + k - chances.first_step
             action = np.where(chances.explores[now], chances.action[now], np.asarray(greedy))
             workers.send(number, action)
             result = workers.receive(number)
-            taken.append(_taken(seen, action, result))
-            observation, fresh = result.observation, result.terminated | result.truncated
-        return taken
+            for column, values in enumerate((action, result.reward, result.terminated, result.truncated)):
+                outcome[k, :, column] = values
+            led_to.append(_led_to(result))
+            observation, group.fresh = result.observation, result.terminated | result.truncated
+        kept = [observations for observations in led_to if observations is not None]
+        return Cycle(outcome, np.stack(kept) if kept else None)
 
     def _draw_chances(
         self, keys: jax.Array, first_step: jax.Array, legal: jax.Array | None
@@ -244,18 +267,14 @@ class HostedEngine:
         return jax.vmap(at)(first_step + jnp.arange(CHANCES))
 
     def _look_and_choose(
-        self,
-        online: Any,
-        seen: jax.Array,
-        parcel: "Parcel",
-        keys: jax.Array | None,
-        t: jax.Array,
-        legal: jax.Array | None,
-    ) -> tuple[jax.Array, jax.Array]:
+        self, online: Any, eyes: Eyes, parcel: "Parcel", noise: tuple[jax.Array, jax.Array] | None, legal: Any
+    ) -> tuple[Eyes, jax.Array]:
         """What each agent sees now, and what it thinks best."""
-        seen = self._stacked(seen, *self._unpacked(parcel))
-        network_keys = None if keys is None else chance(keys, t)[0][:, 0]
-        return seen, jax.vmap(self.agent.greedy)(online, seen, network_keys, legal)
+        fresh, observation = self._unpacked(parcel)
+        seen = self._stacked(eyes.seen, fresh, observation)
+        recent = jnp.concatenate([eyes.recent[1:], observation[None]])
+        network_keys = None if noise is None else chance(*noise)[0][:, 0]
+        return Eyes(seen, recent), jax.vmap(self.agent.greedy)(online, seen, network_keys, legal)
 
     def _unpacked(self, parcel: "Parcel") -> tuple[jax.Array, jax.Array]:
         if isinstance(parcel, tuple):
@@ -270,33 +289,33 @@ class HostedEngine:
         before = jnp.where(fresh.reshape(-1, *[1] * (seen.ndim - 1)), 0, seen[:, 1:])
         return jnp.concatenate([before, observation[:, None]], axis=1)
 
-    def _remember_cycle(self, state: GroupState, taken: list[Taken]) -> GroupState:
+    def _remember_cycle(self, state: GroupState, recent: jax.Array, cycle: Cycle) -> GroupState:
         tally, earned = state.tally, state.episode_return
-        done = state.fresh
-        for step in taken:
-            _, reward, terminated, truncated = jnp.moveaxis(step.outcome, -1, 0)
-            done = (terminated + truncated) > 0
-            tally = tallied(tally, done, earned + reward)
-            earned = jnp.where(done, 0.0, earned + reward)
-        outcome = jnp.stack([step.outcome for step in taken])
-        steps = Steps(
-            observation=jnp.stack([s.seen[:, -1] if self._spaces.frame_stack > 1 else s.seen for s in taken]),
-            action=outcome[..., 0],
-            reward=outcome[..., 1],
-            terminated=outcome[..., 2] > 0,
-            truncated=outcome[..., 3] > 0,
-            next_observation=_led_to(taken),
-        )
-        state = state._replace(tally=tally, episode_return=earned, seen=taken[-1].seen, fresh=done)
-        return self.population.remember(state, steps)
+        action, reward, terminated, truncated = jnp.moveaxis(jnp.asarray(cycle.outcome), -1, 0)
+        terminated, truncated = terminated > 0, truncated > 0
+        for k in range(len(reward)):
+            done = terminated[k] | truncated[k]
+            tally = tallied(tally, done, earned + reward[k])
+            earned = jnp.where(done, 0.0, earned + reward[k])
+        state = state._replace(tally=tally, episode_return=earned)
+        led_to = None if cycle.led_to is None else jnp.asarray(cycle.led_to)
+        return self.population.remember(state, Steps(recent, action, reward, terminated, truncated, led_to))
 
-    def _learn_cycle(self, state: GroupState, online: Any, target: Any, taken: list[Taken]) -> tuple[GroupState, Any]:
-        state = self.population.learn(self._remember_cycle(state, taken), online, target)
-        return state, self.agent.compute(state.agents.online)
+    def _learn_cycle(
+        self, state: GroupState, online: Any, target: Any, recent: jax.Array, cycle: Cycle
+    ) -> tuple[GroupState, Any]:
+        """`online` and `target` are the copies; None: the parameters themselves."""
+        agents = state.agents
+        exact = online is None
+        state = self._remember_cycle(state, recent, cycle)
+        state = self.population.learn(
+            state, agents.online if exact else online, agents.target.params if exact else target
+        )
+        return state, None if exact else self.agent.compute(state.agents.online)
 
     def _target_turn(self, state: GroupState) -> tuple[GroupState, Any]:
         state = self.population.target_turn(state)
-        return state, self.agent.compute(state.agents.target.params)
+        return state, self.agent.compute(state.agents.target.params) if self._low else None
 
     # The start
 
@@ -341,8 +360,12 @@ class HostedEngine:
             if folder is not None and self._logs_frames and self.config.checkpoint_interval_steps:
                 known = segments[number] if segments else []
                 log = FrameLog(_frames_folder(folder, number), int(s.agent_steps), known)
-            online, target = self._compute(s.agents.online), self._compute(s.agents.target.params)
-            groups.append(Group(s, online, target, none, log))
+            copies = Copies(*map(self._compute, (s.agents.online, s.agents.target.params))) if self._low else None
+            assert s.seen is not None
+            frame = s.seen[:, -1] if self._spaces.frame_stack > 1 else s.seen
+            steps = self.config.settings.learning.steps_per_update
+            eyes = Eyes(s.seen, jnp.zeros((steps, *frame.shape), frame.dtype))
+            groups.append(Group(s._replace(seen=None, fresh=None), eyes, np.asarray(s.fresh), copies, none, log))
         return HostedState(groups, workers, folder)
 
     # Frames, which checkpoints leave out
@@ -402,51 +425,22 @@ def _parcel(observation: np.ndarray, fresh: np.ndarray) -> Parcel:
     return parcel
 
 
-def _taken(seen: jax.Array, action: np.ndarray, result: Seen) -> Taken:
-    outcome = np.stack(
-        [action, result.reward, result.terminated, result.truncated], axis=-1, dtype=np.float32, casting="unsafe"
-    )
+def _led_to(result: Seen) -> np.ndarray | None:
+    """Where the actions led: the observation now, or the last one of the episode that ended."""
     if result.final_observation is None:
-        return Taken(seen, outcome, None)
+        return None
     led_to = result.observation.copy()
     ended = result.terminated | result.truncated
     led_to[ended] = result.final_observation[ended]
-    return Taken(seen, outcome, led_to)
+    return led_to
 
 
-def _led_to(taken: list[Taken]) -> jax.Array | None:
-    return None if taken[0].led_to is None else jnp.stack([jnp.asarray(step.led_to) for step in taken])
-
-
-def _memory() -> tuple[int, str]:
-    """Bytes that a population may take, and what they are called."""
-    stats = jax.devices()[0].memory_stats() or {}
-    if "bytes_limit" in stats:
-        return int(stats["bytes_limit"]), "of device memory that JAX may use"
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")), "of free memory"
-    except (OSError, StopIteration):  # not Linux
-        return 2**63, ""
-
-
-def _check_memory(config: RunConfig, groups: list[GroupState], has: int, called: str) -> None:
-    """Refuse, before anything is made, a population that does not fit; say what would."""
-    state, replay = (sum(a.size * a.dtype.itemsize for a in jax.tree.leaves(part)) for part in
-                     (groups, [group.replay for group in groups]))  # fmt: skip
-    room = has * (1 - WORKING_FRACTION)
-    if state <= room:
-        return
-    capacity, cycle = config.settings.replay.replay_capacity_steps, config.settings.learning.steps_per_update
-    fitting_agents = int(room / (state / config.agents))
-    fitting_steps = int((room - (state - replay)) / (replay / capacity)) // (1000 * cycle) * 1000 * cycle
-    fits = [f"{fitting_agents} agents"] if fitting_agents else []
-    fits += [f"--replay-capacity-steps {fitting_steps}"] if fitting_steps > 0 else []
-    raise UserError(
-        f"agents = {config.agents} × {state / config.agents / 1e9:.2f} GB (replay_capacity_steps = {capacity:,}: "
-        f"{replay / config.agents / 1e9:.2f} GB, networks: the rest) = {state / 1e9:.1f} GB, but there are "
-        f"{has / 1e9:.1f} GB {called}, a tenth of it for computing; {' or '.join(fits) or 'nothing'} would fit"
-    )
+def _outputs_of_a_look() -> Any:
+    """On a GPU actions are written to the host's memory directly: reading them then costs a third (71 of 216 µs)."""
+    if jax.default_backend() != "gpu":
+        return None
+    device = jax.devices()[0]
+    return SingleDeviceSharding(device), SingleDeviceSharding(device, memory_kind="pinned_host")
 
 
 def _common(names: Sequence[str], spaces: Sequence[Spaces]) -> Spaces:
