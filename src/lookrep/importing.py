@@ -7,6 +7,8 @@ from typing import Any
 
 from lookrep.errors import UserError
 
+LONG_LETTERS = 200  # JAX's messages are longer, and begin with what matters
+
 
 def made(name: str) -> Any:
     """What the class or function `my_module:thing` gives when it is called without arguments."""
@@ -30,6 +32,7 @@ def made(name: str) -> Any:
 
 
 def in_short(error: BaseException) -> str:
-    """What someone else's error has to say, as part of a line: the first of its lines that says something."""
-    lines = [" ".join(line.split()) for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    """What someone else's error has to say, as part of a line: of a long message, its first line."""
+    text = str(error).strip()
+    text = " ".join((text if len(text) <= LONG_LETTERS else text.splitlines()[0]).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -61,7 +61,7 @@ def assert_refused(words: Sequence[str], expected: str, capsys: pytest.CaptureFi
         ("no_such_module:World", "cannot import no_such_module"),
         ("probes:Missing", "probes has no class or function 'Missing'"),
         ("probes:WrongStepObservation", "step gives observations of shape (12,) and type float32, but it declares"),
-        ("probes:Raises", "step fails (RuntimeError: the floor)"),
+        ("probes:Raises", "step fails (RuntimeError: the floor is missing)"),
         ("minatar/breakout --config no/such/config.json", "no/such/config.json: no such file"),
         ("--resume nowhere", "nowhere: no such file"),
         ("--resume .", "config.json: no such file"),

@@ -70,7 +70,7 @@ def test_it_is_found_beside_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("probes:WrongReward", "reward must be a float32 scalar, not int32[]"),
         ("probes:ChangingState", "step changes the structure, shapes or types of the state"),
         ("probes:NotATimestep", "step must give (state, lookrep.envs.Timestep), not tuple"),
-        ("probes:Raises", "step fails (RuntimeError: the floor)"),
+        ("probes:Raises", "step fails (RuntimeError: the floor is missing)"),
         ("probes:BranchesOnValues", "step fails (TracerBoolConversionError: "),
     ],
 )

@@ -75,7 +75,7 @@ def text(run: Path) -> str:
 def test_one_row_per_agent_and_interval_with_the_columns_in_order(tmp_path: Path) -> None:
     write(tmp_path / "run", [100, 200], env=["a", "b", "c"], epsilon=0.5)
     rows = [json.loads(line) for line in text(tmp_path / "run").splitlines()]
-    assert [list(row) for row in rows] == [[*ORDER, "env", "epsilon"]] * 6
+    assert [list(row) for row in rows] == [["env", *ORDER, "epsilon"]] * 6
     assert [(row["agent_steps"], row["agent"], row["env"]) for row in rows] == [
         (100, 0, "a"), (100, 1, "b"), (100, 2, "c"), (200, 0, "a"), (200, 1, "b"), (200, 2, "c"),
     ]  # fmt: skip
@@ -209,13 +209,25 @@ def test_rows_on_disk_after_each_interval_survive_a_kill(tmp_path: Path) -> None
 def test_reading_gives_columns_with_their_types(tmp_path: Path) -> None:
     write(tmp_path, [100, 200], env="breakout", width=64, return_mean=[1.0, math.nan, 2.0])
     columns = metrics.read(tmp_path)
-    assert list(columns) == [*ORDER, "env", "width"]
+    assert list(columns) == ["env", *ORDER, "width"]
     assert {len(column) for column in columns.values()} == {6}
     assert {name: column.dtype.kind for name, column in columns.items()} == {
         **dict.fromkeys(ORDER[:6], "i"), **dict.fromkeys(ORDER[6:15], "f"), "diverged": "b", "env": "O", "width": "i",
     }  # fmt: skip
     assert np.array_equal(columns["return_mean"], [1.0, np.nan, 2.0] * 2, equal_nan=True)
     assert list(columns["agent_steps"]) == [100, 100, 100, 200, 200, 200]
+
+
+def test_agents_of_several_games_may_share_their_numbers(tmp_path: Path) -> None:
+    games = ["breakout", "breakout", "freeway", "freeway"]
+    with metrics.MetricsWriter(tmp_path) as writer:
+        for steps in (100, 200):
+            writer.write(interval(steps, agents=4, env=games, agent=[0, 1, 0, 1]))
+    columns = metrics.read(tmp_path)
+    assert list(columns["env"]) == games * 2
+    assert list(columns["agent"]) == [0, 1, 0, 1] * 2
+    os.truncate(tmp_path / "metrics.jsonl", len(text(tmp_path)) - 1)
+    assert list(metrics.read(tmp_path)["agent_steps"]) == [100] * 4
 
 
 @pytest.mark.parametrize("torn_bytes", [1, 100, 450, 800])
