@@ -18,6 +18,15 @@ def write_whole(path: Path, text: str) -> None:
         unfinished.unlink(missing_ok=True)
 
 
+def sync_folder(folder: Path) -> None:
+    """Wait until what was renamed, made or deleted in a folder is on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     """Rows as CSV text; columns in the order in which they first appear.
 

@@ -378,7 +378,7 @@ def test_an_exception_in_the_middle_of_a_save_leaves_no_trace(tmp_path: Path, mo
     def interrupted(*arguments: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(checkpoint, "_sync_folder", interrupted)
+    monkeypatch.setattr(checkpoint, "sync_folder", interrupted)
     with pytest.raises(KeyboardInterrupt):
         checkpoint.save(tmp_path, 2, state(), {})
     assert names(tmp_path) == ["000000000001"]

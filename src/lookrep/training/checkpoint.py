@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from lookrep.errors import UserError
+from lookrep.files import sync_folder
 
 FOLDER = "checkpoints"  # inside a run's
 KEPT = 2
@@ -199,7 +200,7 @@ def _write(folder: Path, agent_steps: int, leaves: list[tuple[str, tuple[int, ..
         json.dump({**body, "crc32": _manifest_crc(body)}, text, indent=1)
         text.flush()
         os.fsync(text.fileno())
-    _sync_folder(folder)
+    sync_folder(folder)
 
 
 def _pieces(leaf: Any) -> Iterator[memoryview]:
@@ -260,7 +261,7 @@ def _publish(temporary: Path, final: Path) -> None:
         if aside.exists():
             aside.rename(final)
         raise
-    _sync_folder(final.parent)
+    sync_folder(final.parent)
 
 
 def _prune(folder: Path, newest: Path) -> None:
@@ -281,14 +282,6 @@ def _discard(path: Path) -> None:
     except OSError:
         return
     shutil.rmtree(doomed, ignore_errors=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _manifest_crc(body: dict[str, Any]) -> int:

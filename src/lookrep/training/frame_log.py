@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lookrep.errors import UserError
+from lookrep.files import sync_folder
 from lookrep.training.checkpoint import Damaged
 
 CHUNK_BYTES = 32 << 20  # of frames in a segment: a tenth of a second to compress, which is what a checkpoint waits for
@@ -78,7 +79,7 @@ class FrameLog:
         while self._writing:
             self._collect()
         if self._segments:
-            _sync(self.folder)
+            sync_folder(self.folder)
         self._segments = [segment for segment in self._segments if segment.end_step > since_step]
         return list(self._segments)
 
@@ -162,11 +163,3 @@ def _read(folder: Path, segment: Segment) -> np.ndarray:
     changes = np.frombuffer(bytearray(zlib.decompress(data)), np.uint8).reshape(segment.steps, -1)
     frames: np.ndarray = np.bitwise_xor.accumulate(changes, axis=0, out=changes)
     return frames
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
