@@ -147,4 +147,6 @@ def test_the_last_rows_are_found_from_the_end_of_the_file(out: Path) -> None:
     assert folder.last_rows(run, 3) == rows[-3:]
     assert folder.last_steps(run) == 900
     (run / "config.json").write_text(json.dumps(config | {"checkpoint_interval_steps": 100}))
+    assert folder.finished(run)  # copied without checkpoints, for its numbers
+    (run / "checkpoints" / "000000000800").mkdir(parents=True)
     assert not folder.finished(run)  # killed before the last checkpoint: it goes on from the one before

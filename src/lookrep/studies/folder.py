@@ -50,12 +50,14 @@ def prepare(out: Path, study: Study) -> None:
 
 
 def finished(run: Path) -> bool:
-    """Whether a population has reached its end, and saved it if it was to."""
+    """Whether a population has reached its end, and saved it if it was to. A study that was copied without any
+    checkpoints, for its numbers, is as finished as it was."""
     config = results.read_config(run)
     if config is None or last_steps(run) < config["steps"]:
         return False
-    saved = run / "checkpoints" / f"{config['steps']:012d}" / "manifest.json"
-    return not config["checkpoint_interval_steps"] or saved.is_file()
+    checkpoints = run / "checkpoints"
+    saved = checkpoints / f"{config['steps']:012d}" / "manifest.json"
+    return not config["checkpoint_interval_steps"] or saved.is_file() or not checkpoints.exists()
 
 
 def last_rows(run: Path, agents: int = 1) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ resume at any row so that the metrics are the same as if nothing had happened. N
 """
 
 import json
-import os
 import platform
 import time
 from pathlib import Path
@@ -19,6 +18,7 @@ from lookrep import config as configs
 from lookrep import envs
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
+from lookrep.files import write_whole
 from lookrep.training import checkpoint, metrics, progress
 from lookrep.training.fused import FusedEngine
 from lookrep.training.interrupt import graceful
@@ -180,6 +180,4 @@ def _write_config(config: RunConfig, out: Path) -> None:
             "device": f"{config.devices} × {device.device_kind}",
         }
     }
-    temporary = out / f".{CONFIG_FILE}"
-    temporary.write_text(json.dumps(data, indent=2) + "\n")
-    os.replace(temporary, out / CONFIG_FILE)
+    write_whole(out / CONFIG_FILE, json.dumps(data, indent=2) + "\n")
