@@ -404,6 +404,21 @@ def test_a_replay_from_the_log_is_the_replay_that_was(freeway: Path, tmp_path: P
     engine.close(again)
 
 
+def test_frames_that_are_seen_through_a_window_are_the_same_frames(freeway: Path) -> None:
+    """On a GPU they are not handed over but written where it can read them; here it is made to do so, too."""
+    engine = HostedEngine(dataclasses.replace(FREEWAY, steps=10**6))
+    engine._has_window = True
+    state = engine.init()
+    for until in range(40, 161, 40):
+        state = engine.advance(state, until)
+        state, row = engine.measure(state)
+        expected = [found for found in rows(freeway) if found["agent_steps"] == until]
+        for name in ("function_gap", "bellman_residual", "norm_online", "loss"):
+            known = [np.nan if found[name] is None else found[name] for found in expected]
+            np.testing.assert_allclose(row[name], known, rtol=1e-5)
+    engine.close(state)
+
+
 def test_after_a_kill_leftovers_are_ignored_and_then_cleared(freeway: Path, tmp_path: Path) -> None:
     out = stopped_at(160, freeway, tmp_path)
     for name in ("000000000160-00000000.seg", "000000000180-00000000.seg.tmp"):

@@ -1,9 +1,10 @@
 """The engine for environments on the host: emulators play in worker processes while the device acts and learns.
 
-A cycle is the fused engine's: `steps_per_update` steps of every agent, then one update of each. A population is split
-into groups, each with its own thread, replay and place in its cycle, so that one group's emulators play while
-another's networks learn. All groups run the same compiled functions, and nothing an agent sees depends on how they are
-scheduled: its environment is a function of its seed and its actions, its random numbers of (seed, agent, counter).
+A cycle is `steps_per_update` steps of every agent and one update of each. The update that follows a cycle is made
+while the environments already play the next action, which was chosen just before it: acting never waits for learning.
+A population is split into groups, each with its own replay and place in its cycle, which take turns: one group's
+emulators play while another's networks look. Nothing an agent sees depends on how it is scheduled: its environment is a
+function of its seed and its actions, its random numbers of (seed, agent, counter).
 
 Frames from emulators make a replay of several GB an agent, so checkpoints leave them out: they go into a log as they
 come (`lookrep.training.frame_log`), and a resume puts the replay together from it.
@@ -13,10 +14,9 @@ checkpoints and the loop around it all, in `lookrep.training.run`.
 """
 
 import base64
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,9 +36,13 @@ from lookrep.replay import ReplayState, Steps
 from lookrep.training import checkpoint, frame_log, memory
 from lookrep.training.frame_log import FrameLog, Segment
 from lookrep.training.population import Keys, Population, Tally, agent_key, chance, tallied
+from lookrep.training.window import Window, open_window
 
 FRAMES = "replay"  # the folder, inside a run's, of the frames that its checkpoints leave out
 CHANCES = 1024  # steps for which exploration is drawn at a time
+TAIL = 8  # bytes behind a frame: action, terminated, truncated, nothing, and the reward as a float32
+
+Parcel = Any  # uint8 [n, cells + TAIL], or (observation, outcome, led_to)
 
 
 class GroupState(NamedTuple):
@@ -53,15 +57,17 @@ class GroupState(NamedTuple):
     online_updates: jax.Array
     episode_return: jax.Array  # [n]
     # Under way these two are None here: `Group` has them, where every step changes them.
-    seen: jax.Array | None  # [n, stack, …] or [n, …]: what each agent saw when it chose its last action
-    fresh: jax.Array | None  # bool [n]: that action ended the episode
+    seen: jax.Array | None  # [n, stack, …] or [n, …]: what each agent sees now
+    greedy: jax.Array | None  # int32 [n]: what it thinks best to do about it
 
 
 class Eyes(NamedTuple):
-    """What a step changes on the device."""
+    """What a step changes on the device: what was seen, and what actions led to, newest last."""
 
     seen: jax.Array
-    recent: jax.Array  # [steps, n, …]: the frames of the last cycle, newest last
+    recent: jax.Array  # [steps + 1, n, …]: the frames of the last cycle, and the one after
+    outcome: jax.Array  # float32 [steps, n, 4]: action, reward, terminated, truncated
+    led_to: jax.Array | None  # [steps, n, …]: next observations, never a reset's; None where the replay has no use for
 
 
 class Copies(NamedTuple):
@@ -85,10 +91,12 @@ class Group:
 
     state: GroupState
     eyes: Eyes
-    fresh: np.ndarray  # on the host: reading it from the device would wait for the update before it
+    greedy: jax.Array
+    frame: np.ndarray  # [n, cells], on the host: what is seen now, where there is a log for it
     copies: Copies | None
     chances: Chances
     log: FrameLog | None  # of frames, where checkpoints leave them out
+    window: Window | None  # where the device sees frames; None: they are handed over
 
 
 @dataclass
@@ -98,11 +106,13 @@ class HostedState:
     folder: Path | None  # the run's
 
 
-class Cycle(NamedTuple):
-    """What a group's environments did in a cycle: [steps, n, …]."""
+class Programs(NamedTuple):
+    """The compiled functions of a group."""
 
-    outcome: np.ndarray  # float32 [steps, n, 4]: action, reward, terminated, truncated
-    led_to: np.ndarray | None  # next observations, never a reset's; None where the replay does not keep them
+    look: Any
+    remember: Any
+    learn: Any
+    turn: Any
 
 
 class HostedEngine:
@@ -131,14 +141,14 @@ class HostedEngine:
         self._low = config.settings.network.precision != "f32"
         # A stack's frames are worth a log of their own; anything else is small.
         self._logs_frames = self._spaces.frame_stack > 1 and self._spaces.observation_dtype == np.uint8
+        self._has_window = self._logs_frames and jax.default_backend() == "gpu"
         self._new = jax.jit(self._new_group)
-        self._look = jax.jit(self._look_and_choose, donate_argnums=1, out_shardings=_outputs_of_a_look())
         self._chances = jax.jit(self._draw_chances)
-        self._remember = jax.jit(self._remember_cycle, donate_argnums=0)
-        self._learn = jax.jit(self._learn_cycle, donate_argnums=(0, 1))
-        self._turn = jax.jit(self._target_turn, donate_argnums=0)
         self._measure = jax.jit(self.population.row, donate_argnums=0)
         self._compute = jax.jit(self.agent.compute)
+        # A CUDA graph is made for certain memory: groups that shared one would rewrite it in every call.
+        own = jax.default_backend() == "gpu"
+        self._programs = [self._compiled() for _ in range(count)] if own else count * [self._compiled()]
         self._put = jax.jit(partial(lax.dynamic_update_slice_in_dim, axis=0), donate_argnums=0)
 
     # What the host loop calls
@@ -162,7 +172,7 @@ class HostedEngine:
         if self._logs_frames:
             meta["frames"] = self._flushed(state)
             _tidy(folder, meta)
-        states = [g.state._replace(seen=g.eyes.seen, fresh=jnp.asarray(g.fresh)) for g in state.groups]
+        states = [g.state._replace(seen=g.eyes.seen, greedy=g.greedy) for g in state.groups]
         return [self._without_frames(group) for group in states], meta
 
     def place(self, tree: list[GroupState] | None, meta: dict[str, Any], folder: Path) -> HostedState:
@@ -184,13 +194,9 @@ class HostedEngine:
 
     def advance(self, state: HostedState, until_steps: int) -> HostedState:
         """Train until every agent has taken `until_steps` steps. The state passed in is consumed."""
-        jobs = range(len(state.groups))
-        if len(jobs) == 1:
-            self._advance_group(state, 0, until_steps)
-            return state
-        with ThreadPoolExecutor(len(jobs), "group") as pool:
-            for done in [pool.submit(self._advance_group, state, g, until_steps) for g in jobs]:
-                done.result()
+        turns = [self._turns(state, number, until_steps) for number in range(len(state.groups))]
+        while turns:
+            turns = [group for group in turns if next(group, True) is None]
         return state
 
     def measure(self, state: HostedState) -> tuple[HostedState, dict[str, Any]]:
@@ -211,51 +217,59 @@ class HostedEngine:
 
     # One group
 
-    def _advance_group(self, state: HostedState, number: int, until_steps: int) -> None:
-        group, workers = state.groups[number], state.workers
+    def _turns(self, state: HostedState, number: int, until_steps: int) -> Iterator[None]:
+        """A group's part of `advance`, a turn at a time: each leaves its environments playing, except the last."""
+        group, workers, programs = state.groups[number], state.workers, self._programs[number]
         steps, updates = int(group.state.agent_steps), int(group.state.online_updates)
-        warmup = self.config.settings.replay.warmup_steps
+        cycle, due = self.config.settings.learning.steps_per_update, False
         while steps < until_steps:
-            cycle = self._interact(group, workers, number, steps)
-            steps += len(cycle.outcome)
-            if steps <= warmup:
-                group.state = self._remember(group.state, group.eyes.recent, cycle)
-                continue
-            online, target = group.copies or (None, None)
-            group.state, online = self._learn(group.state, online, target, group.eyes.recent, cycle)
-            updates += 1
-            if self._period is not None and updates % self._period == 0:
-                group.state, target = self._turn(group.state)
-            if group.copies is not None:
-                group.copies = Copies(online, target)
-
-    def _interact(self, group: Group, workers: Workers, number: int, steps: int) -> Cycle:
-        """`steps_per_update` steps of a group's agents, in their environments."""
-        count = self.config.settings.learning.steps_per_update
-        if not 0 <= steps - group.chances.first_step <= CHANCES - count:
-            explores, random = jax.device_get(self._chances(group.state.keys.act, np.int32(steps), group.state.legal))
-            group.chances = Chances(explores, random, steps)
-        chances, legal = group.chances, group.state.legal
-        online = group.state.agents.online if group.copies is None else group.copies.online
-        observation = workers.observation(number)
-        outcome = np.empty((count, len(observation), 4), np.float32)
-        led_to = []
-        for k in range(count):
-            parcel = _parcel(observation, group.fresh)
-            if group.log is not None:
-                group.log.add(parcel[:, :-1])
-            noise = (group.state.keys.act, np.int32(steps + k)) if self._noisy else None
-            group.eyes, greedy = self._look(online, group.eyes, parcel, noise, legal)
-            now = steps + k - chances.first_step
-            action = np.where(chances.explores[now], chances.action[now], np.asarray(greedy))
+            action = self._choice(group, steps)
             workers.send(number, action)
-            result = workers.receive(number)
-            for column, values in enumerate((action, result.reward, result.terminated, result.truncated)):
-                outcome[k, :, column] = values
-            led_to.append(_led_to(result))
-            observation, group.fresh = result.observation, result.terminated | result.truncated
-        kept = [observations for observations in led_to if observations is not None]
-        return Cycle(outcome, np.stack(kept) if kept else None)
+            if due:
+                updates += self._learn_cycle(group, programs, steps, updates)
+            if group.log is not None:
+                group.log.add(group.frame)
+            yield
+            self._look_at(group, programs, action, workers.receive(number), steps + 1)
+            steps += 1
+            due = steps % cycle == 0
+        if due:
+            self._learn_cycle(group, programs, steps, updates)
+
+    def _choice(self, group: Group, step: int) -> np.ndarray:
+        """Every agent's action in this step: what it thinks best, or what exploration drew."""
+        if not 0 <= step - group.chances.first_step < CHANCES:
+            explores, random = jax.device_get(self._chances(group.state.keys.act, np.int32(step), group.state.legal))
+            group.chances = Chances(explores, random, step)
+        now = step - group.chances.first_step
+        return np.where(group.chances.explores[now], group.chances.action[now], np.asarray(group.greedy))
+
+    def _look_at(self, group: Group, programs: Programs, action: np.ndarray, result: Seen, step: int) -> None:
+        parcel = self._parcel(group, action, result)
+        online = group.state.agents.online if group.copies is None else group.copies.online
+        noise = (group.state.keys.act, np.int32(step)) if self._noisy else None
+        group.eyes, group.greedy = programs.look(online, group.eyes, parcel, noise, group.state.legal)
+
+    def _learn_cycle(self, group: Group, programs: Programs, steps: int, updates: int) -> int:
+        """What follows a cycle that ended at `steps`: an update, or none in the warm-up; which of them it was."""
+        if steps <= self.config.settings.replay.warmup_steps:
+            group.state = programs.remember(group.state, group.eyes)
+            return 0
+        online, target = group.copies or (None, None)
+        group.state, online = programs.learn(group.state, online, target, group.eyes)
+        if self._period is not None and (updates + 1) % self._period == 0:
+            group.state, target = programs.turn(group.state)
+        if group.copies is not None:
+            group.copies = Copies(online, target)
+        return 1
+
+    def _compiled(self) -> Programs:
+        return Programs(
+            jax.jit(_anew(self._look_and_choose), donate_argnums=1, **_for_a_look()),
+            jax.jit(_anew(self._remembered), donate_argnums=0),
+            jax.jit(_anew(self._learnt), donate_argnums=(0, 1)),
+            jax.jit(_anew(self._target_turn), donate_argnums=0),
+        )
 
     def _draw_chances(
         self, keys: jax.Array, first_step: jax.Array, legal: jax.Array | None
@@ -267,47 +281,71 @@ class HostedEngine:
         return jax.vmap(at)(first_step + jnp.arange(CHANCES))
 
     def _look_and_choose(
-        self, online: Any, eyes: Eyes, parcel: "Parcel", noise: tuple[jax.Array, jax.Array] | None, legal: Any
+        self, online: Any, eyes: Eyes, parcel: Parcel, noise: tuple[jax.Array, jax.Array] | None, legal: Any
     ) -> tuple[Eyes, jax.Array]:
         """What each agent sees now, and what it thinks best."""
-        fresh, observation = self._unpacked(parcel)
-        seen = self._stacked(eyes.seen, fresh, observation)
-        recent = jnp.concatenate([eyes.recent[1:], observation[None]])
+        observation, outcome, led_to = self._unpacked(parcel)
+        ended = outcome[:, 2:].any(axis=-1)
+        seen = self._stacked(eyes.seen, ended, observation)
+        recent, outcomes = _pushed(eyes.recent, observation), _pushed(eyes.outcome, outcome)
+        later = None if eyes.led_to is None else _pushed(eyes.led_to, jnp.asarray(led_to))
         network_keys = None if noise is None else chance(*noise)[0][:, 0]
-        return Eyes(seen, recent), jax.vmap(self.agent.greedy)(online, seen, network_keys, legal)
+        greedy = jax.vmap(self.agent.greedy)(online, seen, network_keys, legal)
+        return Eyes(seen, recent, outcomes, later), greedy
 
-    def _unpacked(self, parcel: "Parcel") -> tuple[jax.Array, jax.Array]:
+    def _parcel(self, group: Group, action: np.ndarray, result: Seen) -> Parcel:
+        """What travels to the device in each step. Frames go in one piece with what the action led to: every piece
+        costs."""
+        observation = result.observation.reshape(len(action), -1)
+        if not self._logs_frames:
+            outcome = np.stack([action, result.reward, result.terminated, result.truncated], axis=1, dtype=np.float32)
+            return result.observation.copy(), outcome, _led_to(result)
+        cells = observation.shape[1]
+        # What was in the window has been read: the actions that followed from it are known.
+        parcel = np.empty((len(action), cells + TAIL), np.uint8) if group.window is None else group.window.view
+        parcel[:, :cells] = observation
+        parcel[:, cells] = action
+        parcel[:, cells + 1] = result.terminated
+        parcel[:, cells + 2] = result.truncated
+        parcel[:, cells + 4 :] = result.reward[:, None].view(np.uint8)
+        if group.log is not None:
+            group.frame = observation.copy()
+        return parcel if group.window is None else group.window.array
+
+    def _unpacked(self, parcel: Parcel) -> tuple[jax.Array, jax.Array, jax.Array | None]:
         if isinstance(parcel, tuple):
             return parcel
-        observation = parcel[:, :-1].reshape(-1, *self._spaces.observation_shape)
-        return parcel[:, -1] > 0, observation
+        tail = parcel[:, -TAIL:]
+        flags = tail[:, :3].astype(jnp.float32)
+        reward = lax.bitcast_convert_type(tail[:, 4:], jnp.float32)
+        outcome = jnp.stack([flags[:, 0], reward, flags[:, 1], flags[:, 2]], axis=1)
+        return parcel[:, :-TAIL].reshape(-1, *self._spaces.observation_shape), outcome, None
 
-    def _stacked(self, seen: jax.Array, fresh: jax.Array, observation: jax.Array) -> jax.Array:
+    def _stacked(self, seen: jax.Array, ended: jax.Array, observation: jax.Array) -> jax.Array:
         """The newest frame behind those before it, or behind zeros where an episode begins."""
         if self._spaces.frame_stack == 1:
             return observation
-        before = jnp.where(fresh.reshape(-1, *[1] * (seen.ndim - 1)), 0, seen[:, 1:])
+        before = jnp.where(ended.reshape(-1, *[1] * (seen.ndim - 1)), 0, seen[:, 1:])
         return jnp.concatenate([before, observation[:, None]], axis=1)
 
-    def _remember_cycle(self, state: GroupState, recent: jax.Array, cycle: Cycle) -> GroupState:
+    def _remembered(self, state: GroupState, eyes: Eyes) -> GroupState:
         tally, earned = state.tally, state.episode_return
-        action, reward, terminated, truncated = jnp.moveaxis(jnp.asarray(cycle.outcome), -1, 0)
+        action, reward, terminated, truncated = jnp.moveaxis(eyes.outcome, -1, 0)
         terminated, truncated = terminated > 0, truncated > 0
         for k in range(len(reward)):
             done = terminated[k] | truncated[k]
             tally = tallied(tally, done, earned + reward[k])
             earned = jnp.where(done, 0.0, earned + reward[k])
         state = state._replace(tally=tally, episode_return=earned)
-        led_to = None if cycle.led_to is None else jnp.asarray(cycle.led_to)
-        return self.population.remember(state, Steps(recent, action, reward, terminated, truncated, led_to))
+        return self.population.remember(
+            state, Steps(eyes.recent[:-1], action, reward, terminated, truncated, eyes.led_to)
+        )
 
-    def _learn_cycle(
-        self, state: GroupState, online: Any, target: Any, recent: jax.Array, cycle: Cycle
-    ) -> tuple[GroupState, Any]:
+    def _learnt(self, state: GroupState, online: Any, target: Any, eyes: Eyes) -> tuple[GroupState, Any]:
         """`online` and `target` are the copies; None: the parameters themselves."""
         agents = state.agents
         exact = online is None
-        state = self._remember_cycle(state, recent, cycle)
+        state = self._remembered(state, eyes)
         state = self.population.learn(
             state, agents.online if exact else online, agents.target.params if exact else target
         )
@@ -331,7 +369,7 @@ class HostedEngine:
         return GroupState(
             **learners._asdict(),
             seen=jnp.zeros((agents, *stack, *spaces.observation_shape), spaces.observation_dtype),
-            fresh=jnp.ones(agents, bool),
+            greedy=jnp.zeros(agents, jnp.int32),
             episode_return=jnp.zeros(agents),
         )
 
@@ -353,7 +391,6 @@ class HostedEngine:
             processes=processes_for(self.config.env, self.config.workers),
             resume=where,
         )
-        none = Chances(np.zeros(0), np.zeros(0), -2 * CHANCES)
         groups = []
         for number, s in enumerate(states):
             log = None
@@ -361,12 +398,31 @@ class HostedEngine:
                 known = segments[number] if segments else []
                 log = FrameLog(_frames_folder(folder, number), int(s.agent_steps), known)
             copies = Copies(*map(self._compute, (s.agents.online, s.agents.target.params))) if self._low else None
-            assert s.seen is not None
-            frame = s.seen[:, -1] if self._spaces.frame_stack > 1 else s.seen
-            steps = self.config.settings.learning.steps_per_update
-            eyes = Eyes(s.seen, jnp.zeros((steps, *frame.shape), frame.dtype))
-            groups.append(Group(s._replace(seen=None, fresh=None), eyes, np.asarray(s.fresh), copies, none, log))
+            groups.append(self._under_way(s, copies, log))
+            if where is None:
+                self._open_eyes(groups[-1], self._programs[number], workers.observation(number))
         return HostedState(groups, workers, folder)
+
+    def _under_way(self, state: GroupState, copies: Copies | None, log: FrameLog | None) -> Group:
+        seen, greedy, spaces = state.seen, state.greedy, self._spaces
+        assert seen is not None
+        assert greedy is not None
+        frame = seen[:, -1] if spaces.frame_stack > 1 else seen
+        steps = self.config.settings.learning.steps_per_update
+        # Of the last cycle's frames none is needed again but the one seen now.
+        recent = jnp.broadcast_to(frame, (steps + 1, *frame.shape))
+        keeps_next = spaces.can_truncate and spaces.frame_stack == 1
+        eyes = Eyes(seen, recent, jnp.zeros((steps, len(frame), 4), jnp.float32), recent[1:] if keeps_next else None)
+        none = Chances(np.zeros(0), np.zeros(0), -CHANCES)
+        on_host = np.asarray(frame).reshape(len(frame), -1)
+        window = open_window((len(frame), on_host.shape[1] + TAIL)) if self._has_window else None
+        return Group(state._replace(seen=None, greedy=None), eyes, greedy, on_host, copies, none, log, window)
+
+    def _open_eyes(self, group: Group, programs: Programs, observation: np.ndarray) -> None:
+        """The first look, before anything was done."""
+        nothing = np.zeros(len(observation), np.float32)
+        no, led_to = nothing > 0, None if group.eyes.led_to is None else observation
+        self._look_at(group, programs, nothing, Seen(observation, nothing, no, no, led_to), 0)
 
     # Frames, which checkpoints leave out
 
@@ -412,17 +468,13 @@ def _tidy(folder: Path, *newer: dict[str, Any]) -> None:
         frame_log.tidy(folder / FRAMES, map(_segments, metas))
 
 
-Parcel = Any  # uint8 [n, cells + 1], or (fresh, observation)
+def _anew(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which JAX takes for another and compiles again."""
+    return wraps(function)(lambda *arguments: function(*arguments))
 
 
-def _parcel(observation: np.ndarray, fresh: np.ndarray) -> Parcel:
-    """What travels to the device in each step: in one piece where it is bytes, since every piece costs."""
-    if observation.dtype != np.uint8:
-        return fresh, observation
-    parcel = np.empty((len(observation), observation[0].size + 1), np.uint8)
-    parcel[:, :-1] = observation.reshape(len(observation), -1)
-    parcel[:, -1] = fresh
-    return parcel
+def _pushed(recent: jax.Array, newest: jax.Array) -> jax.Array:
+    return jnp.concatenate([recent[1:], newest[None].astype(recent.dtype)])
 
 
 def _led_to(result: Seen) -> np.ndarray | None:
@@ -435,12 +487,14 @@ def _led_to(result: Seen) -> np.ndarray | None:
     return led_to
 
 
-def _outputs_of_a_look() -> Any:
-    """On a GPU actions are written to the host's memory directly: reading them then costs a third (71 of 216 µs)."""
+def _for_a_look() -> dict[str, Any]:
+    """On a GPU actions are written to the host's memory directly: reading them then costs a third (71 of 216 µs). And
+    all kernels go into one graph, also where XLA thinks it too small to be worth it (285 instead of 329 µs a look)."""
     if jax.default_backend() != "gpu":
-        return None
+        return {}
     device = jax.devices()[0]
-    return SingleDeviceSharding(device), SingleDeviceSharding(device, memory_kind="pinned_host")
+    outputs = SingleDeviceSharding(device), SingleDeviceSharding(device, memory_kind="pinned_host")
+    return {"out_shardings": outputs, "compiler_options": {"xla_gpu_graph_min_graph_size": 1}}
 
 
 def _common(names: Sequence[str], spaces: Sequence[Spaces]) -> Spaces:

@@ -5,6 +5,7 @@ resume at any row so that the metrics are the same as if nothing had happened. N
 """
 
 import json
+import os
 import platform
 import time
 from pathlib import Path
@@ -59,11 +60,19 @@ class Engine(Protocol):
 
 
 def make_engine(config: RunConfig) -> Engine:
+    keep_what_is_compiled()
     if envs.on_host(config.env):
         from lookrep.training.hosted import HostedEngine
 
         return HostedEngine(config)
     return FusedEngine(config, envs.make(config.env))
+
+
+def keep_what_is_compiled() -> None:
+    """On a GPU most of a minute of compiling is timing variants of kernels: later starts of a program reuse it."""
+    if jax.default_backend() == "gpu" and not jax.config.values["jax_compilation_cache_dir"]:
+        caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        jax.config.update("jax_compilation_cache_dir", str(Path(caches) / "lookrep" / "jax"))
 
 
 def start(config: RunConfig, out: Path, *, quiet: bool = False) -> bool:
