@@ -72,7 +72,7 @@ class ReplayConfig:
     prioritised: bool = False
     """sample by priority with Dopamine's rules instead of uniformly"""
     replay_memory: Literal["auto", "device", "host"] = "auto"
-    """where frames from emulators are kept; this release keeps them on the device"""
+    """where frames from emulators are kept; auto: on the device if they fit, otherwise in the host's memory"""
 
 
 @dataclass(frozen=True)

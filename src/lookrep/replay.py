@@ -9,10 +9,12 @@ there, and its outcome. Item t, the transition that starts there, can be sampled
 until entry t is overwritten.
 
 With `frame_stack` an entry holds a single frame, and the stack that the agent saw is put together on sampling: frames
-of the same episode, zeros before its first. An item then lives until a frame of its stack is overwritten.
+of the same episode, zeros before its first. An item then lives until a frame of its stack is overwritten. Frames may be
+kept elsewhere (`frames_from`): then everything but them is here.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -53,7 +55,7 @@ class Batch(NamedTuple):
 class ReplayState(NamedTuple):
     """The memory. `cursor` and `filled_steps` are shared; all else has its agents where `agent_axes` says."""
 
-    observation: jax.Array  # [capacity, N, cells], bool as bits
+    observation: jax.Array  # [capacity, N, cells], bool as bits; with `frames_from` a number that it knows them by
     action: jax.Array  # uint8 [capacity, N]
     reward: jax.Array  # float32 [capacity, N]
     flags: jax.Array  # uint8 [capacity, N]
@@ -89,6 +91,8 @@ class Replay:
     can_truncate: bool = False
     prioritised: bool = False
     frame_stack: int = 1
+    # Where frames are, if not here: a function on the host from (`observation`, steps [N, …]) to frames [N, …, cells].
+    frames_from: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "observation_shape", tuple(int(d) for d in self.observation_shape))
@@ -101,6 +105,8 @@ class Replay:
             raise UserError(f"agents must be at least 1, got {self.agents}")
         if self.frame_stack < 1:
             raise UserError(f"frame_stack must be at least 1, got {self.frame_stack}")
+        if self.frames_from is not None and (self.frame_stack == 1 or self._bits):
+            raise UserError("frames_from is for stacked frames, of a number type")
         if self.n_steps < 1:
             raise UserError(f"n_steps must be at least 1, got {self.n_steps}")
         if not 0.0 <= self.discount <= 1.0:
@@ -117,8 +123,9 @@ class Replay:
         cells, dtype = math.prod(self.observation_shape), self.observation_dtype
         if self._bits:
             cells, dtype = -(-cells // 8), np.dtype(np.uint8)
+        here = self.frames_from is None
         return ReplayState(
-            observation=jnp.zeros((*entries, cells), dtype),
+            observation=jnp.zeros((*entries, cells), dtype) if here else jnp.zeros((), jnp.int32),
             action=jnp.zeros(entries, jnp.uint8),
             reward=jnp.zeros(entries, jnp.float32),
             flags=jnp.zeros(entries, jnp.uint8),
@@ -156,7 +163,9 @@ class Replay:
         if next_observation is not None and steps.next_observation is not None:
             next_observation = put(next_observation, self._pack(steps.next_observation))
         return ReplayState(
-            observation=put(state.observation, self._pack(steps.observation)),
+            observation=put(state.observation, self._pack(steps.observation))
+            if self.frames_from is None
+            else state.observation,
             action=put(state.action, steps.action),
             reward=put(state.reward, steps.reward),
             flags=put(state.flags, flags),
@@ -277,7 +286,11 @@ class Replay:
             return self._unpack(state.observation.at[position, agent].get(mode="promise_in_bounds"))
         back = jnp.arange(self.frame_stack - 1, -1, -1)
         at = self._wrap(position[..., None] - back + self.capacity_steps)
-        frames = state.observation.at[at, agent[..., None]].get(mode="promise_in_bounds")
+        if self.frames_from is None:
+            frames = state.observation.at[at, agent[..., None]].get(mode="promise_in_bounds")
+        else:
+            shape = jax.ShapeDtypeStruct((*at.shape, math.prod(self.observation_shape)), self.observation_dtype)
+            frames = jax.pure_callback(self.frames_from, shape, state.observation, at)
         ends = state.flags.at[at[..., :-1], agent[..., None]].get(mode="promise_in_bounds") != 0
         ended_since = jnp.flip(jnp.cumsum(jnp.flip(ends, -1), axis=-1), -1) > 0
         frames = jnp.where(jnp.pad(ended_since, ((0, 0), (0, 0), (0, 1)))[..., None], 0, frames)

@@ -419,6 +419,20 @@ def test_frames_that_are_seen_through_a_window_are_the_same_frames(freeway: Path
     engine.close(state)
 
 
+ON_HOST = small(
+    "atari/Freeway", SEEN | {"replay": SEEN["replay"] | {"replay_memory": "host"}}, agents=2, groups=2, workers=1,
+    steps=320, log_interval_steps=40, checkpoint_interval_steps=80,
+)  # fmt: skip
+
+
+def test_where_frames_are_kept_makes_no_difference(freeway: Path, tmp_path: Path) -> None:
+    """Batches, Replicate's and those behind the metrics included; nor does a stop on the way."""
+    assert run.start(dataclasses.replace(ON_HOST, steps=200), tmp_path / "run", quiet=True)
+    assert rows(tmp_path / "run") == rows(freeway)[: 2 * 200 // 40]
+    assert run.resume(tmp_path / "run", ON_HOST.steps, quiet=True)
+    assert rows(tmp_path / "run") == rows(freeway)
+
+
 def test_after_a_kill_leftovers_are_ignored_and_then_cleared(freeway: Path, tmp_path: Path) -> None:
     out = stopped_at(160, freeway, tmp_path)
     for name in ("000000000160-00000000.seg", "000000000180-00000000.seg.tmp"):
@@ -494,6 +508,22 @@ def test_this_machine_has_some_memory() -> None:
     assert called
 
 
-def test_frames_in_host_memory_are_not_promised() -> None:
-    with pytest.raises(UserError, match="replay_memory = 'host': frames are kept on the device in this release"):
-        HostedEngine(small("atari/Breakout", {"replay": {"replay_memory": "host"}}))
+def test_frames_that_the_device_has_no_room_for_go_to_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = RunConfig("atari/Breakout", "dopamine-rainbow", agents=16, groups=2, settings=preset("dopamine-rainbow"))
+    shapes = HostedEngine(dataclasses.replace(config, agents=1, groups=1))._shapes() * 16
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    for device_gigabytes, host_gigabytes, where in [(130, 1, "device"), (80, 130, "host"), (80, 120, None)]:
+        gigabytes(monkeypatch, device_gigabytes)
+        monkeypatch.setattr(memory, "host_available", lambda host=host_gigabytes: host * 10**9)
+        if where is None:
+            with pytest.raises(
+                UserError, match=r"80.0 GB of device memory .* \(and 108.0 GB of the host's for frames\)"
+            ):
+                memory.place(config, shapes, frames=True)
+        else:
+            assert memory.place(config, shapes, frames=True) == where
+
+
+def test_only_frames_can_be_kept_on_the_host() -> None:
+    with pytest.raises(UserError, match="replay_memory = 'host' is for stacked frames, such as Atari's"):
+        HostedEngine(small("gym/CartPole-v1", {"replay": {"replay_memory": "host"}}))

@@ -14,6 +14,8 @@ checkpoints and the loop around it all, in `lookrep.training.run`.
 """
 
 import base64
+import dataclasses
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -35,6 +37,7 @@ from lookrep.hosted.workers import Seen, Workers, WorkersState, processes_for
 from lookrep.replay import ReplayState, Steps
 from lookrep.training import checkpoint, frame_log, memory
 from lookrep.training.frame_log import FrameLog, Segment
+from lookrep.training.host_frames import HostFrames
 from lookrep.training.population import Keys, Population, Tally, agent_key, chance, tallied
 from lookrep.training.window import Window, open_window
 
@@ -92,7 +95,9 @@ class Group:
     state: GroupState
     eyes: Eyes
     greedy: jax.Array
-    frame: np.ndarray  # [n, cells], on the host: what is seen now, where there is a log for it
+    frame: np.ndarray  # [n, cells], on the host: what is seen now, where the host has a use for it
+    past: list[np.ndarray]  # … and before, in the cycle under way
+    ring: int | None  # which of the host's rings has its frames
     copies: Copies | None
     chances: Chances
     log: FrameLog | None  # of frames, where checkpoints leave them out
@@ -121,10 +126,6 @@ class HostedEngine:
     def __init__(self, config: RunConfig) -> None:
         if config.devices != 1:
             raise UserError(f"devices = {config.devices}: environments on the host train on one device")
-        if config.settings.replay.replay_memory == "host":
-            raise UserError(
-                "replay_memory = 'host': frames are kept on the device in this release; choose auto or device"
-            )
         self.config = config
         spaces = [check(name) for name in config.games]
         self._spaces = _common(config.games, spaces)
@@ -142,6 +143,7 @@ class HostedEngine:
         # A stack's frames are worth a log of their own; anything else is small.
         self._logs_frames = self._spaces.frame_stack > 1 and self._spaces.observation_dtype == np.uint8
         self._has_window = self._logs_frames and jax.default_backend() == "gpu"
+        self._frames = self._chosen_memory()
         self._new = jax.jit(self._new_group)
         self._chances = jax.jit(self._draw_chances)
         self._measure = jax.jit(self.population.row, donate_argnums=0)
@@ -158,10 +160,8 @@ class HostedEngine:
         return self._started(self._fresh(), None, None)
 
     def shapes(self) -> list[GroupState]:
-        """What a checkpoint's arrays look like; refuses what cannot be trained here."""
-        groups = [jax.eval_shape(self._new_group, *self._beginning(s)) for s in self._slices]
-        memory.check(self.config, groups, *memory.available())
-        return [self._without_frames(group) for group in groups]
+        """What a checkpoint's arrays look like."""
+        return [self._without_frames(group) for group in self._shapes()]
 
     def saved(self, state: HostedState, folder: Path) -> tuple[list[GroupState], dict[str, Any]]:
         """What a checkpoint must hold: arrays, where the environments stand, and which files have the frames."""
@@ -187,8 +187,7 @@ class HostedEngine:
         groups = []
         for number, group in enumerate(tree):
             if self._logs_frames:
-                ring = self._ring(folder, number, segments[number], int(group.agent_steps))
-                group = group._replace(replay=group.replay._replace(observation=ring))
+                group = self._with_frames(group, folder, number, segments[number])
             groups.append(jax.tree.map(jnp.asarray, group))
         return self._started(groups, where, folder, segments)
 
@@ -209,6 +208,9 @@ class HostedEngine:
 
     def close(self, state: HostedState) -> None:
         state.workers.close()
+        for group in state.groups:
+            if self._frames is not None and group.ring is not None:
+                self._frames.drop(group.ring)
         logs = [group.log for group in state.groups if group.log is not None]
         for log in logs:
             log.close()
@@ -227,6 +229,8 @@ class HostedEngine:
             workers.send(number, action)
             if due:
                 updates += self._learn_cycle(group, programs, steps, updates)
+            if self._frames is not None:
+                group.past.append(group.frame)
             if group.log is not None:
                 group.log.add(group.frame)
             yield
@@ -252,6 +256,12 @@ class HostedEngine:
 
     def _learn_cycle(self, group: Group, programs: Programs, steps: int, updates: int) -> int:
         """What follows a cycle that ended at `steps`: an update, or none in the warm-up; which of them it was."""
+        if self._frames is not None and group.ring is not None:
+            # Nothing may be reading what is about to be overwritten.
+            jax.block_until_ready(group.state.agent_steps)
+            capacity, count = self.population.replay.capacity_steps, len(group.past)
+            self._frames.store(group.ring, (steps - count) % capacity, np.stack(group.past))
+        group.past.clear()
         if steps <= self.config.settings.replay.warmup_steps:
             group.state = programs.remember(group.state, group.eyes)
             return 0
@@ -308,7 +318,7 @@ class HostedEngine:
         parcel[:, cells + 1] = result.terminated
         parcel[:, cells + 2] = result.truncated
         parcel[:, cells + 4 :] = result.reward[:, None].view(np.uint8)
-        if group.log is not None:
+        if group.log is not None or self._frames is not None:
             group.frame = observation.copy()
         return parcel if group.window is None else group.window.array
 
@@ -373,8 +383,27 @@ class HostedEngine:
             episode_return=jnp.zeros(agents),
         )
 
+    def _shapes(self) -> list[GroupState]:
+        return [jax.eval_shape(self._new_group, *self._beginning(s)) for s in self._slices]
+
+    def _chosen_memory(self) -> HostFrames | None:
+        """Where frames are kept: on the device (None), or in the host's memory. Refuses what fits neither."""
+        if memory.place(self.config, self._shapes(), frames=self._logs_frames) == "device":
+            return None
+        frames = HostFrames()
+        self.population.replay = dataclasses.replace(self.population.replay, frames_from=frames.gather)
+        return frames
+
     def _fresh(self) -> list[GroupState]:
-        return [self._new(*self._beginning(s)) for s in self._slices]
+        return [self._at_host(self._new(*self._beginning(s))) for s in self._slices]
+
+    def _at_host(self, state: GroupState) -> GroupState:
+        """With a ring for its frames, if that is where they go."""
+        if self._frames is None:
+            return state
+        replay, cells = self.population.replay, math.prod(self._spaces.observation_shape)
+        number = self._frames.make(replay.capacity_steps, len(state.episode_return), cells)
+        return state._replace(replay=state.replay._replace(observation=jnp.int32(number)))
 
     def _started(
         self,
@@ -415,8 +444,9 @@ class HostedEngine:
         eyes = Eyes(seen, recent, jnp.zeros((steps, len(frame), 4), jnp.float32), recent[1:] if keeps_next else None)
         none = Chances(np.zeros(0), np.zeros(0), -CHANCES)
         on_host = np.asarray(frame).reshape(len(frame), -1)
+        ring = None if self._frames is None else int(state.replay.observation)
         window = open_window((len(frame), on_host.shape[1] + TAIL)) if self._has_window else None
-        return Group(state._replace(seen=None, greedy=None), eyes, greedy, on_host, copies, none, log, window)
+        return Group(state._replace(seen=None, greedy=None), eyes, greedy, on_host, [], ring, copies, none, log, window)
 
     def _open_eyes(self, group: Group, programs: Programs, observation: np.ndarray) -> None:
         """The first look, before anything was done."""
@@ -444,13 +474,23 @@ class HostedEngine:
             log.flush(int(group.state.agent_steps) - capacity) for log, group in zip(logs, state.groups, strict=True)
         ]
 
-    def _ring(self, folder: Path, number: int, segments: list[Segment], end_step: int) -> jax.Array:
-        """A group's frames as its replay keeps them, put together on the device piece by piece."""
-        shape = jax.eval_shape(self._new_group, *self._beginning(self._slices[number])).replay.observation.shape
-        ring, log = jnp.zeros(shape, jnp.uint8), _frames_folder(folder, number)
-        for position, steps in frame_log.read(log, segments, end_step, shape[0]):
-            ring = self._put(ring, steps.reshape(-1, *shape[1:]), position)
-        return ring
+    def _with_frames(self, state: GroupState, folder: Path, number: int, segments: list[Segment]) -> GroupState:
+        """A group with its frames as its replay keeps them, put together from their log piece by piece."""
+        log, end_step, replay = _frames_folder(folder, number), int(state.agent_steps), self.population.replay
+        shape = (replay.capacity_steps, len(state.episode_return), math.prod(self._spaces.observation_shape))
+        pieces = (
+            (position, steps.reshape(-1, *shape[1:]))
+            for position, steps in frame_log.read(log, segments, end_step, shape[0])
+        )
+        if self._frames is not None:
+            state = self._at_host(state)
+            for position, steps in pieces:
+                self._frames.store(int(state.replay.observation), position, steps)
+            return state
+        ring = jnp.zeros(shape, jnp.uint8)
+        for position, steps in pieces:
+            ring = self._put(ring, steps, position)
+        return state._replace(replay=state.replay._replace(observation=ring))
 
 
 def _frames_folder(folder: Path, group: int) -> Path:
