@@ -252,7 +252,7 @@ class HostedEngine:
         parcel = self._parcel(group, action, result)
         online = group.state.agents.online if group.copies is None else group.copies.online
         noise = (group.state.keys.act, np.int32(step)) if self._noisy else None
-        group.eyes, group.greedy = programs.look(online, group.eyes, parcel, noise, group.state.legal)
+        group.eyes, group.greedy = programs.look(online, group.eyes, group.greedy, parcel, noise, group.state.legal)
 
     def _learn_cycle(self, group: Group, programs: Programs, steps: int, updates: int) -> int:
         """What follows a cycle that ended at `steps`: an update, or none in the warm-up; which of them it was."""
@@ -275,7 +275,7 @@ class HostedEngine:
 
     def _compiled(self) -> Programs:
         return Programs(
-            jax.jit(_anew(self._look_and_choose), donate_argnums=1, **_for_a_look()),
+            jax.jit(_anew(self._look_and_choose), donate_argnums=(1, 2), keep_unused=True, **_for_a_look()),
             jax.jit(_anew(self._remembered), donate_argnums=0),
             jax.jit(_anew(self._learnt), donate_argnums=(0, 1)),
             jax.jit(_anew(self._target_turn), donate_argnums=0),
@@ -291,9 +291,16 @@ class HostedEngine:
         return jax.vmap(at)(first_step + jnp.arange(CHANCES))
 
     def _look_and_choose(
-        self, online: Any, eyes: Eyes, parcel: Parcel, noise: tuple[jax.Array, jax.Array] | None, legal: Any
+        self,
+        online: Any,
+        eyes: Eyes,
+        before: jax.Array,
+        parcel: Parcel,
+        noise: tuple[jax.Array, jax.Array] | None,
+        legal: Any,
     ) -> tuple[Eyes, jax.Array]:
         """What each agent sees now, and what it thinks best."""
+        del before  # what it thought best before: its memory is used again
         observation, outcome, led_to = self._unpacked(parcel)
         ended = outcome[:, 2:].any(axis=-1)
         seen = self._stacked(eyes.seen, ended, observation)
@@ -446,6 +453,7 @@ class HostedEngine:
         on_host = np.asarray(frame).reshape(len(frame), -1)
         ring = None if self._frames is None else int(state.replay.observation)
         window = open_window((len(frame), on_host.shape[1] + TAIL)) if self._has_window else None
+        greedy = jax.device_put(greedy, _memory_of_actions())
         return Group(state._replace(seen=None, greedy=None), eyes, greedy, on_host, [], ring, copies, none, log, window)
 
     def _open_eyes(self, group: Group, programs: Programs, observation: np.ndarray) -> None:
@@ -528,13 +536,22 @@ def _led_to(result: Seen) -> np.ndarray | None:
 
 
 def _for_a_look() -> dict[str, Any]:
-    """On a GPU actions are written to the host's memory directly: reading them then costs a third (71 of 216 µs). And
-    all kernels go into one graph, also where XLA thinks it too small to be worth it (285 instead of 329 µs a look)."""
-    if jax.default_backend() != "gpu":
+    """All kernels go into one CUDA graph, also where XLA thinks it too small to be worth it (285 not 329 µs a look)."""
+    memory = _memory_of_actions()
+    if memory is None:
         return {}
-    device = jax.devices()[0]
-    outputs = SingleDeviceSharding(device), SingleDeviceSharding(device, memory_kind="pinned_host")
+    outputs = SingleDeviceSharding(jax.devices()[0]), memory
     return {"out_shardings": outputs, "compiler_options": {"xla_gpu_graph_min_graph_size": 1}}
+
+
+def _memory_of_actions() -> SingleDeviceSharding | None:
+    """A GPU writes actions to the host's memory: reading them then costs a third (71 of 216 µs). None: no matter where.
+
+    It is the same memory in every step, like all else that a compiled function gets and gives: where any address
+    changes, XLA rewrites the CUDA graph.
+    """
+    gpu = jax.default_backend() == "gpu"
+    return SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host") if gpu else None
 
 
 def _common(names: Sequence[str], spaces: Sequence[Spaces]) -> Spaces:
