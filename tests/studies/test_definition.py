@@ -63,7 +63,7 @@ def test_every_built_in_study_has_every_size_and_survives_its_own_file(name: str
 def test_there_is_a_study_for_every_experiment_of_the_paper_and_for_ours() -> None:
     assert set(definition.names()) == {
         "paper-ablation", "paper-kr", "paper-norms", "paper-55", "minatar-targets", "minatar-kr", "exact",
-        "network-pairs",
+        "network-pairs", "minatar-baselines", "minatar-recipe", "minatar-width",
     }  # fmt: skip
 
 
@@ -109,10 +109,38 @@ def test_minatar_targets_on_a_gpu_is_400_runs_of_5_million_steps() -> None:
     assert (study.overrides["target_period_updates"], study.overrides["replicate_updates"]) == (250, 25)
 
 
+def test_both_baselines_are_tuned_around_the_settings_of_the_comparison() -> None:
+    study = definition.load("minatar-baselines", "gpu")
+    periods = [v.changes["target_period_updates"] for v in study.variants if v.changes["target"] == "hard"]
+    taus = [v.changes["tau"] for v in study.variants if v.changes["target"] == "polyak"]
+    targets = definition.load("minatar-targets", "gpu")
+    assert (
+        periods[0]
+        < targets.overrides["target_period_updates"] / 8
+        < targets.overrides["target_period_updates"] * 8
+        <= periods[-1]
+    )
+    assert (
+        taus[0]
+        < targets.variant("polyak").changes["tau"] / 4
+        < targets.variant("polyak").changes["tau"] * 10
+        <= taus[-1]
+    )
+
+
+def test_recipes_for_replicate_differ_from_the_papers_in_what_their_names_say() -> None:
+    study = definition.load("minatar-recipe", "gpu")
+    changes = {v.name: {k: x for k, x in v.changes.items() if k != "target"} for v in study.variants}
+    assert changes["paper"] == {}
+    assert {len(change) for name, change in changes.items() if name not in ("hard", "paper")} == {1, 2}
+    batches = {change["replicate_batch_size"] for change in changes.values() if "replicate_batch_size" in change}
+    assert batches == {128, 512, 1024}
+
+
 def test_the_targets_of_network_pairs_differ_in_shape_alone() -> None:
     study = definition.load("network-pairs", "gpu")
     shapes = [v.changes for v in study.variants if v.name not in ("same", "hard")]
-    assert [sorted(change) for change in shapes] == [["target_network"]] * 4
+    assert [sorted(change) for change in shapes] == [["target_network"]] * 5
 
 
 # Sizes and subsets
