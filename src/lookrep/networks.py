@@ -7,7 +7,8 @@ quantiles) is `lookrep.heads`' business.
 `nature` is the CNN of Mnih et al. (2015) with Dopamine's padding and initialisation, for stacks of frames.
 
 Convolutions are written as matrix products: under `vmap` over a population's parameters those are batched matrix
-products, where a convolution would become a grouped one, which is slow on GPUs (see docs/performance.md).
+products, where a convolution would become a grouped one, which is slow on GPUs (see docs/performance.md). Only
+`nature`'s have a second form, for CPUs, with the same parameters.
 """
 
 import re
@@ -19,6 +20,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
+from lookrep import convolutions
 from lookrep.errors import UserError
 
 
@@ -98,13 +100,18 @@ INITIALIZER = nn.initializers.variance_scaling(1.0 / 3.0, "fan_in", "uniform")
 # … but 1/(√3·fan-in) in every layer of `nature`: Dopamine's.
 NATURE_INITIALIZER = nn.initializers.variance_scaling(3.0**-0.5, "fan_in", "uniform")
 NATURE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # (channels, kernel, stride)
+PARTS = 2  # of a batch, side by side on a CPU's cores
 FRAME_SIDE = 36  # smaller pictures are MinAtar-like
 COSINES = 64  # IQN's embedding of a fraction
 
 
-def build(torso: Torso, head: HeadShape, observation_shape: tuple[int, ...]) -> Network:
-    """A network of this shape. It computes in the dtype of the parameters it is given."""
-    module = _Net(torso, head)
+def build(torso: Torso, head: HeadShape, observation_shape: tuple[int, ...], native: bool | None = None) -> Network:
+    """A network of this shape. It computes in the dtype of the parameters it is given.
+
+    `native`: how Atari's CNN is computed (`lookrep.convolutions`); None: natively on a CPU, as products elsewhere.
+    """
+    native = jax.default_backend() == "cpu" if native is None else native
+    module = _Net(torso, head, native and torso.nature)
 
     def init(key: jax.Array) -> Any:
         return module.init(key, jnp.zeros((1, *observation_shape)), None)["params"]
@@ -119,15 +126,14 @@ def build(torso: Torso, head: HeadShape, observation_shape: tuple[int, ...]) -> 
 class _Net(nn.Module):
     torso: Torso
     head: HeadShape
+    native: bool
 
     @nn.compact
     def __call__(self, observations: jax.Array, key: jax.Array | None) -> Outputs:
         batch, head, x = observations.shape[0], self.head, observations
         initializer = NATURE_INITIALIZER if self.torso.nature else INITIALIZER
         if self.torso.nature:
-            x = x.transpose(0, 2, 3, 1)  # still bytes
-        for i, (channels, kernel, stride) in enumerate(NATURE_LAYERS if self.torso.nature else ()):
-            x = nn.relu(_Conv(channels, kernel, stride, name=f"conv_{i}")(x))
+            x = self._convolved(x.transpose(0, 2, 3, 1))  # still bytes
         if x.dtype == jnp.uint8:
             x = x / jnp.float32(255)
         for channels in self.torso.channels:
@@ -153,7 +159,7 @@ class _Net(nn.Module):
             if head.noisy:
                 seed = None if noise_key is None else jax.random.fold_in(noise_key, _stable_hash(name))
                 return _NoisyDense(features, name=name)(y, seed)
-            return _Dense(features, initializer, name=name)(y)
+            return _Dense(features, initializer, self.native, name=name)(y)
 
         def stream(y: jax.Array, outputs: int, name: str) -> jax.Array:
             for i, width in enumerate(widths):
@@ -167,50 +173,48 @@ class _Net(nn.Module):
             out = stream(x, 1, "v").astype(jnp.float32) + out - out.mean(axis=1, keepdims=True)
         return Outputs(out, taus)
 
+    def _convolved(self, x: jax.Array) -> jax.Array:
+        layers = [_Conv(*layer, self.native, name=f"conv_{i}") for i, layer in enumerate(NATURE_LAYERS)]
+
+        def through(part: jax.Array) -> jax.Array:
+            for layer in layers:
+                part = nn.relu(layer(part))
+            return part
+
+        # A CPU's convolution runs on one core, but several at a time.
+        parts = jnp.array_split(x, min(PARTS, len(x))) if self.native else [x]
+        return jnp.concatenate([through(part) for part in parts])
+
 
 class _Dense(nn.Module):
     features: int
     initializer: Any = INITIALIZER
+    native: bool = False
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
         kernel = self.param("kernel", self.initializer, (x.shape[-1], self.features))
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
-        return x.astype(kernel.dtype) @ kernel + bias
+        x = x.astype(kernel.dtype)
+        if self.native and x.ndim == 2:
+            return convolutions.product(x, kernel) + bias
+        return x @ kernel + bias
 
 
 class _Conv(nn.Module):
-    """A strided convolution with SAME padding, as one matrix product; bytes are read as fractions of 255.
-
-    Blocks of stride × stride pixels become channels first, so that what is left is a convolution of stride 1 with a
-    small kernel, and its patches a few shifted slices. The kernel's rows are ordered by (block row, block column, row
-    in block, column in block, channel).
-    """
+    """A strided convolution with SAME padding; bytes are read as fractions of 255."""
 
     features: int
-    kernel: int
+    size: int
     stride: int
+    native: bool
 
     @nn.compact
     def __call__(self, x: jax.Array) -> jax.Array:
-        batch, height, width, channels = x.shape
-        rows = self.kernel**2 * channels
-        kernel = self.param("kernel", NATURE_INITIALIZER, (rows, self.features))
+        kernel = self.param("kernel", NATURE_INITIALIZER, (self.size**2 * x.shape[-1], self.features))
         bias = self.param("bias", nn.initializers.zeros, (self.features,))
-        s, blocks = self.stride, -(-self.kernel // self.stride)
-        out_h, out_w = -(-height // s), -(-width // s)
-
-        def padding(size: int, out: int) -> tuple[int, int]:
-            total = max((out - 1) * s + self.kernel - size, 0)
-            return total // 2, (out + blocks - 1) * s - size - total // 2
-
-        x = jnp.pad(x, ((0, 0), padding(height, out_h), padding(width, out_w), (0, 0)))
-        x = x.reshape(batch, out_h + blocks - 1, s, out_w + blocks - 1, s, channels)
-        x = x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, out_h + blocks - 1, out_w + blocks - 1, s * s * channels)
-        x = x.astype(kernel.dtype) * kernel.dtype.type(1 / 255) if x.dtype == jnp.uint8 else x.astype(kernel.dtype)
-        patches = [x[:, i : i + out_h, j : j + out_w] for i in range(blocks) for j in range(blocks)]
-        flat = jnp.concatenate(patches, axis=-1).reshape(batch * out_h * out_w, rows)
-        return (flat @ kernel + bias).reshape(batch, out_h, out_w, self.features)
+        convolve = convolutions.native if self.native else convolutions.as_products
+        return convolve(x, kernel, self.size, self.stride) + bias
 
 
 class _Conv3x3(nn.Module):

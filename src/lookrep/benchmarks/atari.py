@@ -9,6 +9,7 @@ import os
 import statistics
 import time
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Any, NamedTuple
 
 import jax
@@ -16,7 +17,7 @@ import numpy as np
 
 from lookrep.config import Precision, RunConfig, TargetName, preset
 from lookrep.hosted import make
-from lookrep.training.hosted import HostedEngine, HostedState
+from lookrep.training.hosted import HostedEngine
 
 REPEATS = 5
 SECONDS_A_REPEAT = 2.0
@@ -56,60 +57,71 @@ def _play(job: tuple[str, int, float]) -> float:
     return steps / (time.perf_counter() - began)
 
 
+class Trainer:
+    """A learning population and its environments, advanced on request: `with Trainer(case) as trainer`."""
+
+    def __init__(self, case: Case) -> None:
+        settings = preset("dopamine-rainbow")
+        settings = dataclasses.replace(
+            settings,
+            replay=dataclasses.replace(
+                settings.replay, warmup_steps=WARMUP_STEPS, replay_capacity_steps=case.capacity_steps
+            ),
+            target=dataclasses.replace(settings.target, target=case.target),
+            network=dataclasses.replace(settings.network, precision=case.precision),
+        )
+        config = RunConfig(
+            f"atari/{case.game}",
+            "dopamine-rainbow",
+            case.agents,
+            steps=10**9,
+            settings=settings,
+            groups=case.groups,
+            workers=case.workers,
+        )
+        self.period_steps = settings.target.target_period_updates * settings.learning.steps_per_update
+        self._engine = HostedEngine(config)
+        self._state = self._engine.init()
+        self._steps = 0
+
+    def __enter__(self) -> "Trainer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._engine.close(self._state)
+
+    @property
+    def groups(self) -> int:
+        return len(self._state.groups)
+
+    def advance(self, steps: int) -> float:
+        """Every agent takes this many steps more, updates included; how many seconds that took."""
+        began = time.perf_counter()
+        self._steps += steps
+        self._state = self._engine.advance(self._state, self._steps)
+        jax.block_until_ready([group.state.online_updates for group in self._state.groups])
+        return time.perf_counter() - began
+
+
 def measure(case: Case) -> dict[str, Any]:
     """Steps per second of a learning population, in all."""
-    settings = preset("dopamine-rainbow")
-    settings = dataclasses.replace(
-        settings,
-        replay=dataclasses.replace(
-            settings.replay, warmup_steps=WARMUP_STEPS, replay_capacity_steps=case.capacity_steps
-        ),
-        target=dataclasses.replace(settings.target, target=case.target),
-        network=dataclasses.replace(settings.network, precision=case.precision),
-    )
-    config = RunConfig(
-        f"atari/{case.game}",
-        "dopamine-rainbow",
-        case.agents,
-        steps=10**9,
-        settings=settings,
-        groups=case.groups,
-        workers=case.workers,
-    )
-    engine = HostedEngine(config)
-    state = engine.init()
-    try:
-        began = time.perf_counter()
-        state = _advanced(engine, state, WARMUP_STEPS + 40)
-        compile_seconds = time.perf_counter() - began
-        steps, began = WARMUP_STEPS + 40, time.perf_counter()
-        state = _advanced(engine, state, steps + 400)
-        speed = 400 / (time.perf_counter() - began)
-        steps += 400
-        period = settings.target.target_period_updates * settings.learning.steps_per_update
-        each = max(4, int(SECONDS_A_REPEAT * speed) // 4 * 4) if case.target == "hard" else period
-        found = []
-        for _ in range(REPEATS if case.target == "hard" else 1):
-            began = time.perf_counter()
-            state = _advanced(engine, state, steps + each)
-            found.append(case.agents * each / (time.perf_counter() - began))
-            steps += each
-    finally:
-        engine.close(state)
+    with Trainer(case) as trainer:
+        compile_seconds = trainer.advance(WARMUP_STEPS + 40)
+        speed = 400 / trainer.advance(400)
+        once = case.target != "hard"  # a whole period, turn of the target included
+        each = trainer.period_steps if once else max(4, int(SECONDS_A_REPEAT * speed) // 4 * 4)
+        found = [case.agents * each / trainer.advance(each) for _ in range(1 if once else REPEATS)]
+        groups = trainer.groups
     return {
         **case._asdict(),
-        "groups": len(state.groups),
+        "groups": groups,
         "agent_steps_per_second": round(statistics.median(found)),
         "spread": [round(min(found)), round(max(found))],
         "first_steps_seconds": round(compile_seconds, 1),
         **_memory(case.agents),
     }
-
-
-def _advanced(engine: HostedEngine, state: HostedState, until_steps: int) -> HostedState:
-    state = engine.advance(state, until_steps)
-    jax.block_until_ready([group.state.online_updates for group in state.groups])
-    return state
 
 
 def _memory(agents: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import tyro
@@ -33,8 +34,10 @@ class Arguments:
     """parts of an Atari population that take turns (default: what training would choose)"""
     replay_capacity_steps: int = 1_000_000
     """of each Atari agent"""
-    peer: Literal["none", "rejax"] = "none"
-    """also time this library's DQN on the same task, in turns with ours"""
+    peer: Literal["none", "rejax", "dopamine"] = "none"
+    """also time this library, in turns with ours: rejax's DQN on MinAtar, Dopamine's Rainbow on Atari"""
+    peer_python: Path | None = None
+    """the Python of an environment with dopamine-rl (it wants TensorFlow: better not in ours)"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,6 +46,11 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"agent '{arguments.agent}' is unknown: choose from {', '.join(AGENTS)}")
     if any(n < 1 for n in arguments.agents):
         raise UserError("--agents: every population needs at least 1 agent")
+    suits = {"none": arguments.what, "rejax": "minatar", "dopamine": "atari"}[arguments.peer]
+    if suits != arguments.what:
+        raise UserError(f"--peer {arguments.peer} is for lookrep bench {suits}, not {arguments.what}")
+    if (arguments.peer == "dopamine") != (arguments.peer_python is not None):
+        raise UserError("--peer dopamine and --peer-python go together: the Python of an environment with dopamine-rl")
     if arguments.what == "atari":
         return _atari(arguments)
     import jax  # after the flags are known to be right
@@ -78,7 +86,7 @@ def _atari(arguments: Arguments) -> int:
     import jax
 
     from lookrep import hosted
-    from lookrep.benchmarks import atari, minatar
+    from lookrep.benchmarks import atari, minatar, peer_dopamine
 
     game = hosted.canonical(f"atari/{arguments.game}").removeprefix("atari/")
     sizes = arguments.agents or ((1, 16) if jax.default_backend() == "gpu" else (1,))
@@ -95,6 +103,9 @@ def _atari(arguments: Arguments) -> int:
     for row in atari.run([asked._replace(agents=n) for n in sizes]):
         report["rows"].append(row)
         _say(json.dumps(row))
+    if arguments.peer_python is not None:
+        report["peers"] = [peer_dopamine.compare(asked, arguments.peer_python)]
+        _say(json.dumps(report["peers"][0]))
     print(json.dumps(report, indent=2))
     return 0
 
