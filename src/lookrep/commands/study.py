@@ -203,7 +203,7 @@ def _plan_table(study: Study, populations: tuple[Population, ...], here: Hardwar
         work = [plan.workload(study, population) for population in part]
         seconds = sum(cost.seconds(one, here.kind) for one in work)
         memory = max(map(cost.memory_bytes, work))
-        disk = sum(map(cost.disk_bytes, work)) + 2 * memory
+        disk = sum(map(cost.disk_bytes, work)) + max(map(cost.disk_under_way_bytes, work))
         return [
             f"{len(part):,}",
             f"{sum(p.agents for p in part):,}",
