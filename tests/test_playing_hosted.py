@@ -201,6 +201,16 @@ def test_worker_processes_play_the_same_episodes(run: Path) -> None:
     assert not here.ended.any()
 
 
+def test_one_can_watch_how_far_the_episodes_are(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two agents, three episodes of seven steps each, two environments at a time."""
+    monkeypatch.setattr(host, "MOST_ENVIRONMENTS", 2)
+    seen: list[playing.Standing] = []
+    playing.play_episodes(playing.load(run), 3, epsilon=0.0, seed=0, max_steps=100, watch=seen.append)
+    assert [now.steps for now in seen] == 3 * [1, 2, 3, 4, 5, 6, 7]
+    assert [now.over for now in seen] == 6 * [0] + 7 * [2] + 7 * [4] + [6]
+    assert {now.of for now in seen} == {6}
+
+
 def test_episodes_are_not_those_of_the_training(run: Path) -> None:
     trained = playing.choose(playing.load(run), 4)
     seen = playing.record(trained, max_episodes=1, max_steps=1, epsilon=0, seed=trained.config.seed).observations[0]

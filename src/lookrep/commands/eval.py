@@ -1,11 +1,12 @@
 """`lookrep eval`: how well the agents of a run play, as a table or one JSON object."""
 
+import contextlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import tyro
@@ -13,6 +14,9 @@ import tyro
 from lookrep.commands.parsing import parse
 from lookrep.errors import UserError
 from lookrep.hosted.atari import MAX_STEPS as ATARI_MAX_STEPS
+
+if TYPE_CHECKING:
+    from lookrep.playing import Standing
 
 DEFAULT_MAX_STEPS = 10_000
 CUTS = f"{DEFAULT_MAX_STEPS:,}; on Atari {ATARI_MAX_STEPS:,}, as in training"
@@ -72,9 +76,15 @@ def evaluate(arguments: Arguments) -> dict[str, Any]:
     trained = playing.choose(playing.load(arguments.run), arguments.agent, arguments.game)
     atari = trained.config.env.startswith("atari/")
     max_steps = arguments.max_steps or (ATARI_MAX_STEPS if atari else DEFAULT_MAX_STEPS)
-    played = playing.play_episodes(
-        trained, arguments.episodes, epsilon=arguments.epsilon, seed=arguments.seed, max_steps=max_steps
-    )
+    with _progress(max_steps) as watch:
+        played = playing.play_episodes(
+            trained,
+            arguments.episodes,
+            epsilon=arguments.epsilon,
+            seed=arguments.seed,
+            max_steps=max_steps,
+            watch=watch,
+        )
     gone = playing.diverged(trained)
     agents = [
         {
@@ -116,6 +126,20 @@ def evaluate(arguments: Arguments) -> dict[str, Any]:
         "return_standard_error": whole.get("return_standard_error"),
         "warning": trained.warning,
     }
+
+
+@contextlib.contextmanager
+def _progress(max_steps: int) -> Iterator[Callable[["Standing"], None]]:
+    """One line on a terminal that says how far the episodes are, and goes when they are over."""
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+    with console.status("playing") as status:
+
+        def watch(now: "Standing") -> None:
+            status.update(f"{now.over} of {now.of} episodes over, step {now.steps:,} of at most {max_steps:,}")
+
+        yield watch
 
 
 def _summary(game: str, means: np.ndarray) -> dict[str, Any]:

@@ -5,9 +5,11 @@ agent's score depends on who else plays. There is one interface and two ways to 
 `host` for emulators and Gymnasium. Nothing here learns, prints or draws.
 """
 
+from collections.abc import Callable
+
 from lookrep.hosted import Spaces
 from lookrep.playing import device, host
-from lookrep.playing.episodes import Distribution, Episodes, Recording, Trained, distribution
+from lookrep.playing.episodes import Distribution, Episodes, Recording, Standing, Trained, distribution
 from lookrep.playing.host import action_names
 from lookrep.playing.loading import choose, diverged, load
 
@@ -15,6 +17,7 @@ __all__ = [
     "Distribution",
     "Episodes",
     "Recording",
+    "Standing",
     "Trained",
     "action_names",
     "choose",
@@ -32,10 +35,20 @@ def on_host(trained: Trained) -> bool:
     return isinstance(trained.env, Spaces)
 
 
-def play_episodes(trained: Trained, count: int, *, epsilon: float, seed: int, max_steps: int) -> Episodes:
-    """`count` episodes of every agent; each is cut after `max_steps`."""
-    way = host if on_host(trained) else device
-    return way.play_episodes(trained, count, epsilon=epsilon, seed=seed, max_steps=max_steps)
+def play_episodes(
+    trained: Trained,
+    count: int,
+    *,
+    epsilon: float,
+    seed: int,
+    max_steps: int,
+    watch: Callable[[Standing], None] | None = None,
+) -> Episodes:
+    """`count` episodes of every agent; each is cut after `max_steps`. `watch` is told how far it is, where that can be
+    known before the end: on the host, after every step."""
+    if on_host(trained):
+        return host.play_episodes(trained, count, epsilon=epsilon, seed=seed, max_steps=max_steps, watch=watch)
+    return device.play_episodes(trained, count, epsilon=epsilon, seed=seed, max_steps=max_steps)
 
 
 def record(trained: Trained, *, max_episodes: int | None, max_steps: int, epsilon: float, seed: int) -> Recording:

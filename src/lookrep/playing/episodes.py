@@ -70,6 +70,14 @@ class Screens:
         return np.frombuffer(zlib.decompress(packed), np.uint8).reshape(shape)
 
 
+class Standing(NamedTuple):
+    """How far episodes that are played side by side are."""
+
+    over: int  # episodes
+    of: int
+    steps: int  # taken in those under way
+
+
 class Recording(NamedTuple):
     """One agent's play, a row per step: what it saw, what both networks said to that, what it did."""
 

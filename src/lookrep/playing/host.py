@@ -20,7 +20,7 @@ from lookrep.hosted import Spaces, Workers, WorkersState
 from lookrep.hosted.crew import episode_seed
 from lookrep.hosted.workers import processes_for
 from lookrep.importing import in_short
-from lookrep.playing.episodes import STREAM, Episodes, Recording, Screens, Trained, episode_key, recording
+from lookrep.playing.episodes import STREAM, Episodes, Recording, Screens, Standing, Trained, episode_key, recording
 
 MOST_ENVIRONMENTS = 64  # at a time, unless there are more agents
 MOST_PARTS = 64  # in which they are stepped: each rests when all of its episodes are over
@@ -28,14 +28,28 @@ MOST_PARTS = 64  # in which they are stepped: each rests when all of its episode
 Act = Callable[[jax.Array, np.int32, np.ndarray], Any]  # (keys [A, E], step from 0, what is seen [A, E, …]) → [A, E, …]
 
 
-def play_episodes(trained: Trained, count: int, *, epsilon: float, seed: int, max_steps: int) -> Episodes:
+def play_episodes(
+    trained: Trained,
+    count: int,
+    *,
+    epsilon: float,
+    seed: int,
+    max_steps: int,
+    watch: Callable[[Standing], None] | None = None,
+) -> Episodes:
     """`count` episodes of every agent, as many at a time as there may be environments."""
-    width = min(count, max(1, MOST_ENVIRONMENTS // len(trained.numbers)))
+    agents = len(trained.numbers)
+    width = min(count, max(1, MOST_ENVIRONMENTS // agents))
     act = _acting(trained, epsilon)
-    waves = [
-        _wave(trained, act, range(first, min(first + width, count)), width, seed, max_steps)
-        for first in range(0, count, width)
-    ]
+
+    def wave(first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        def tell(over: int, steps: int) -> None:
+            if watch is not None:
+                watch(Standing(first * agents + over, count * agents, steps))
+
+        return _wave(trained, act, range(first, min(first + width, count)), width, seed, max_steps, tell)
+
+    waves = [wave(first) for first in range(0, count, width)]
     return Episodes(*(np.concatenate(column, axis=1) for column in zip(*waves, strict=True)))
 
 
@@ -80,7 +94,13 @@ def action_names(trained: Trained) -> tuple[str, ...]:
 
 
 def _wave(
-    trained: Trained, act: Act, episodes: range, width: int, seed: int, max_steps: int
+    trained: Trained,
+    act: Act,
+    episodes: range,
+    width: int,
+    seed: int,
+    max_steps: int,
+    tell: Callable[[int, int], None],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Some episodes of every agent. The device sees `width` of each, so that all waves share a program."""
     spaces, agents, count = _spaces(trained), len(trained.numbers), len(episodes)
@@ -115,6 +135,7 @@ def _wave(
                 earned[part] += np.where(counts, result.reward, 0.0)
                 lengths[part] += counts
                 over[part] |= result.terminated | result.truncated
+            tell(int(over.sum()), t + 1)
     return earned.reshape(agents, count), lengths.reshape(agents, count), over.reshape(agents, count)
 
 
