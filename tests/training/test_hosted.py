@@ -329,6 +329,28 @@ def test_killed_or_interrupted_and_resumed_a_run_ends_with_the_same_metrics(
     assert_goes_on_as_if_nothing_had_happened(tmp_path / "cut", whole)
 
 
+def test_a_run_need_not_wait_for_its_next_row_to_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of an Atari run may be minutes apart. Asked to stop between two, it saves there and goes on from there."""
+    config = small("hosted.toys:Walk", agents=2, steps=800, log_interval_steps=400, checkpoint_interval_steps=400)
+    assert run.start(config, tmp_path / "whole", quiet=True)
+    moved: list[int] = []
+
+    def ask(display: Any, agent_steps: int) -> None:
+        moved.append(agent_steps)
+        if len(moved) == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(run.progress.Progress, "moved", ask)
+    assert not run.start(config, tmp_path / "cut", quiet=True)
+    assert 0 < moved[-1] < 400
+    assert moved == sorted(moved)
+    assert [int(path.name) for path in (tmp_path / "cut" / "checkpoints").iterdir() if path.is_dir()] == [moved[-1]]
+    assert "interrupted; go on with" in capsys.readouterr().out
+    assert_goes_on_as_if_nothing_had_happened(tmp_path / "cut", tmp_path / "whole")
+
+
 FRAMES = {
     "network": {"network": "nature:16"},
     "learning": {"batch_size": 4},

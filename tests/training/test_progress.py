@@ -56,6 +56,22 @@ def test_without_a_terminal_there_is_a_line_every_two_seconds_and_the_last() -> 
     assert "\x1b" not in stream.getvalue()
 
 
+def test_between_rows_that_are_minutes_apart_there_is_a_line_a_minute() -> None:
+    clock, (out, stream) = Clock(), console(terminal=False)
+    with Progress(1000, 8, "Pong", console=out, clock=clock) as progress:
+        for steps in range(4, 401, 4):
+            clock.seconds += 2.0
+            progress.moved(steps)
+        progress.update(at(400))
+    lines = stream.getvalue().splitlines()
+    assert lines[1:4] == [
+        "120/1,000 steps  12%  7m20s left",
+        "240/1,000 steps  24%  6m20s left",
+        "360/1,000 steps  36%  5m20s left",
+    ]
+    assert len(lines) == 5
+
+
 def test_a_line_that_was_printed_is_not_repeated_at_the_end() -> None:
     out, stream = console(terminal=False)
     with Progress(1000, 8, "t", console=out) as progress:

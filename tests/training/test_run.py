@@ -88,7 +88,7 @@ class CutEngine:
     def __init__(self, engine: FusedEngine, at_steps: int, happening: Callable[[], None]) -> None:
         self._engine, self._at_steps, self._happening = engine, at_steps, happening
         self.init, self.shapes, self.place, self.measure = engine.init, engine.shapes, engine.place, engine.measure
-        self.saved, self.close = engine.saved, engine.close
+        self.saved, self.close, self.can_pause = engine.saved, engine.close, engine.can_pause
 
     def advance(self, state: Any, until_steps: int) -> Any:
         if until_steps == self._at_steps:

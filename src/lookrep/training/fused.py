@@ -42,6 +42,8 @@ class TrainState(NamedTuple):
 class FusedEngine:
     """Advances a population on the device."""
 
+    can_pause = False  # what runs between two rows is one compiled loop
+
     def __init__(self, config: RunConfig, env: Environment) -> None:
         self.config, self.env = config, env
         self.population = Population(config, env)

@@ -123,6 +123,8 @@ class Programs(NamedTuple):
 class HostedEngine:
     """Advances a population whose environments are on the host."""
 
+    can_pause = True
+
     def __init__(self, config: RunConfig) -> None:
         if config.devices != 1:
             raise UserError(f"devices = {config.devices}: environments on the host train on one device")

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 LINE_INTERVAL_SECONDS = 2.0  # between plain lines
+QUIET_INTERVAL_SECONDS = 60.0  # … where nothing but the number of steps is new
 RATE_INTERVALS = 16  # time left is guessed from this many last intervals: early ones, without learning, are faster
 
 
@@ -164,6 +165,16 @@ class Progress:
             self._line(self._report())
             self._printed_at, self._unprinted = now, False
 
+    def moved(self, agent_steps: int) -> None:
+        """So far, with nothing measured yet."""
+        now = self._clock()
+        self._steps = agent_steps
+        self._recent.append((now, agent_steps))
+        self._deadline = self._estimate(now)
+        if self._live is None and now - max(self._printed_at, self._start) >= QUIET_INTERVAL_SECONDS:
+            self._line(self._report())
+            self._printed_at = now
+
     def note(self, text: str) -> None:
         """A message that stays on the screen, such as that a member has turned NaN."""
         self._line(text, style="yellow")
@@ -218,7 +229,7 @@ class Progress:
         for width in (4, 2 * len(f"{self._total_steps:,}") + 7, 10):  # fixed, or the bar's end would jump about
             bar.add_column(no_wrap=True, justify="right", min_width=width)
         bar.add_row(
-            ProgressBar(total=max(1, self._total_steps), completed=self._steps, pulse=self._summary is None),
+            ProgressBar(total=max(1, self._total_steps), completed=self._steps, pulse=not self._recent),
             self._percent(),
             self._steps_text(),
             Text(self._left(), "cyan"),
@@ -230,7 +241,7 @@ class Progress:
         text = Text(overflow="ellipsis", no_wrap=True)
         if self._stopping():
             return text.append("stopping after this interval (Ctrl-C again: at once)", "yellow")
-        if self._summary is None:
+        if self._summary is None and len(self._recent) < 2:
             return text.append(f"starting … {duration(self.seconds)}", "dim")
         return text.append("  ".join(self._figures())).append(f"  {self._diverged()}", "bold red")
 

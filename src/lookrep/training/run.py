@@ -22,16 +22,20 @@ from lookrep.errors import UserError
 from lookrep.files import write_whole
 from lookrep.training import checkpoint, metrics, progress
 from lookrep.training.fused import FusedEngine
-from lookrep.training.interrupt import graceful
+from lookrep.training.interrupt import Stop, graceful
 from lookrep.training.metrics import FILE as METRICS_FILE
 from lookrep.training.metrics import MetricsWriter
 
 CONFIG_FILE = "config.json"
 CHECKPOINTS = checkpoint.FOLDER
+PAUSE_SECONDS = 2.0  # between two looks at whether to stop, where an engine can
+FIRST_PAUSE_CYCLES = 8
 
 
 class Engine(Protocol):
     """What trains: a state, advanced in steps of all its agents."""
+
+    can_pause: bool  # whether it may stop anywhere between two rows of metrics, at a multiple of `steps_per_update`
 
     def shapes(self) -> Any:
         """The arrays of a checkpoint, as shapes. Raises if the configuration cannot be trained."""
@@ -142,20 +146,25 @@ def _loop(
             display.note(note)
         started_at_steps, clock = at_steps, time.perf_counter()
         while at_steps < config.steps and not stop.requested:
-            until = min((at_steps // config.log_interval_steps + 1) * config.log_interval_steps, config.steps)
-            state = engine.advance(state, until)
-            state, row = engine.measure(state)
-            now = time.perf_counter()
-            speed, clock = (until - at_steps) * config.agents / (now - clock), now
-            columns = {**games, "agent": numbers, "seed": config.seed, **row, "steps_per_second": round(speed, 1)}
-            writer.write(columns)
-            summary = progress.summarise(columns)
-            display.update(summary)
-            for agent in numbers[np.asarray(row["diverged"])]:
-                if agent not in diverged:
-                    diverged.add(int(agent))
-                    display.note(f"agent {agent} turned NaN by step {until:,}: marked in the metrics, the others go on")
-            at_steps = until
+            until, before = (
+                min((at_steps // config.log_interval_steps + 1) * config.log_interval_steps, config.steps),
+                at_steps,
+            )
+            state, at_steps = _advanced(engine, config, state, at_steps, until, stop, display)
+            if at_steps == until:
+                state, row = engine.measure(state)
+                now = time.perf_counter()
+                speed, clock = (until - before) * config.agents / (now - clock), now
+                columns = {**games, "agent": numbers, "seed": config.seed, **row, "steps_per_second": round(speed, 1)}
+                writer.write(columns)
+                summary = progress.summarise(columns)
+                display.update(summary)
+                for agent in numbers[np.asarray(row["diverged"])]:
+                    if agent not in diverged:
+                        diverged.add(int(agent))
+                        display.note(
+                            f"agent {agent} turned NaN by step {until:,}: marked in the metrics, the others go on"
+                        )
             due = config.checkpoint_interval_steps and at_steps - saved_at >= config.checkpoint_interval_steps
             if config.checkpoint_interval_steps and (due or stop.requested or at_steps == config.steps):
                 writer.sync()
@@ -172,6 +181,24 @@ def _loop(
         again = "go on with" if config.checkpoint_interval_steps else "without checkpoints, start again with"
         print(f"interrupted; {again}: lookrep train --resume {out}")
     return complete
+
+
+def _advanced(
+    engine: Engine, config: RunConfig, state: Any, at_steps: int, until: int, stop: Stop, display: progress.Progress
+) -> tuple[Any, int]:
+    """The state at `until`; or, if someone asks to stop, as soon as the engine can."""
+    if not engine.can_pause:
+        return engine.advance(state, until), until
+    cycle = config.settings.learning.steps_per_update
+    steps = FIRST_PAUSE_CYCLES * cycle
+    while at_steps < until and not stop.requested:
+        began, pause = time.perf_counter(), min(at_steps + steps, until)
+        state = engine.advance(state, pause)
+        each = (time.perf_counter() - began) / (pause - at_steps)
+        steps = max(1, min(2 * steps, int(PAUSE_SECONDS / each)) // cycle) * cycle
+        at_steps = pause
+        display.moved(at_steps)
+    return state, at_steps
 
 
 def _last_row_steps(out: Path) -> int:
