@@ -220,7 +220,6 @@ def poisoned(engine: HostedEngine, state: HostedState) -> HostedState:
     agents = group.state.agents
     target = agents.target._replace(params=spoil(agents.target.params))
     group.state = group.state._replace(agents=agents._replace(online=spoil(agents.online), target=target))
-    group.online, group.target = map(engine._compute, (spoil(agents.online), spoil(agents.target.params)))
     return state
 
 

@@ -9,16 +9,16 @@ function of its seed and its actions, its random numbers of (seed, agent, counte
 Frames from emulators make a replay of several GB an agent, so checkpoints leave them out: they go into a log as they
 come (`lookrep.training.frame_log`), and a resume puts the replay together from it.
 
-How environments are stepped is in `lookrep.hosted`; how agents learn, in `lookrep.training.population`; rows,
+How environments are stepped is in `lookrep.hosted`; what runs on the device, in `lookrep.training.group`; rows,
 checkpoints and the loop around it all, in `lookrep.training.run`.
 """
 
 import base64
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,58 +26,30 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import SingleDeviceSharding
 
-from lookrep import agent as agent_parts
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
 from lookrep.hosted import check
 from lookrep.hosted.protocol import Spaces
 from lookrep.hosted.workers import Seen, Workers, WorkersState, processes_for
-from lookrep.replay import ReplayState, Steps
 from lookrep.training import checkpoint, frame_log, memory
 from lookrep.training.frame_log import FrameLog, Segment
+from lookrep.training.group import (
+    CHANCES,
+    TAIL,
+    Copies,
+    Eyes,
+    GroupState,
+    OnDevice,
+    Parcel,
+    Programs,
+    memory_of_actions,
+)
 from lookrep.training.host_frames import HostFrames
-from lookrep.training.population import Keys, Population, Tally, agent_key, chance, tallied
+from lookrep.training.population import agent_key
 from lookrep.training.window import Window, open_window
 
 FRAMES = "replay"  # the folder, inside a run's, of the frames that its checkpoints leave out
-CHANCES = 1024  # steps for which exploration is drawn at a time
-TAIL = 8  # bytes behind a frame: action, terminated, truncated, nothing, and the reward as a float32
-
-Parcel = Any  # uint8 [n, cells + TAIL], or (observation, outcome, led_to)
-
-
-class GroupState(NamedTuple):
-    """What the device knows of a group: its learners, and what they see."""
-
-    agents: agent_parts.AgentState
-    replay: ReplayState
-    tally: Tally
-    keys: Keys
-    legal: jax.Array | None
-    agent_steps: jax.Array
-    online_updates: jax.Array
-    episode_return: jax.Array  # [n]
-    # Under way these two are None here: `Group` has them, where every step changes them.
-    seen: jax.Array | None  # [n, stack, …] or [n, …]: what each agent sees now
-    greedy: jax.Array | None  # int32 [n]: what it thinks best to do about it
-
-
-class Eyes(NamedTuple):
-    """What a step changes on the device: what was seen, and what actions led to, newest last."""
-
-    seen: jax.Array
-    recent: jax.Array  # [steps + 1, n, …]: the frames of the last cycle, and the one after
-    outcome: jax.Array  # float32 [steps, n, 4]: action, reward, terminated, truncated
-    led_to: jax.Array | None  # [steps, n, …]: next observations, never a reset's; None where the replay has no use for
-
-
-class Copies(NamedTuple):
-    """Both networks' parameters in the precision of matrix products, where that is not their own."""
-
-    online: Any
-    target: Any
 
 
 class Chances(NamedTuple):
@@ -111,15 +83,6 @@ class HostedState:
     folder: Path | None  # the run's
 
 
-class Programs(NamedTuple):
-    """The compiled functions of a group."""
-
-    look: Any
-    remember: Any
-    learn: Any
-    turn: Any
-
-
 class HostedEngine:
     """Advances a population whose environments are on the host."""
 
@@ -137,22 +100,22 @@ class HostedEngine:
         self._names = [name for name in config.games for _ in range(per_game)]
         count = config.groups or _default_groups(config.agents)
         self._slices = [slice(i * config.agents // count, (i + 1) * config.agents // count) for i in range(count)]
-        self.population = Population(config, self._spaces, config.agents // count, self._spaces.frame_stack)
-        self.agent = self.population.agent
+        self._device = OnDevice(config, self._spaces, config.agents // count)
+        self.population, self.agent = self._device.population, self._device.agent
         self._period = self.agent.target_update.every_updates
         self._noisy = config.settings.network.noisy
-        self._low = config.settings.network.precision != "f32"
         # A stack's frames are worth a log of their own; anything else is small.
         self._logs_frames = self._spaces.frame_stack > 1 and self._spaces.observation_dtype == np.uint8
         self._has_window = self._logs_frames and jax.default_backend() == "gpu"
         self._frames = self._chosen_memory()
-        self._new = jax.jit(self._new_group)
-        self._chances = jax.jit(self._draw_chances)
+        self._new = jax.jit(self._device.new)
+        self._chances = jax.jit(self._device.draw_chances)
         self._measure = jax.jit(self.population.row, donate_argnums=0)
         self._compute = jax.jit(self.agent.compute)
         # A CUDA graph is made for certain memory: groups that shared one would rewrite it in every call.
         own = jax.default_backend() == "gpu"
-        self._programs = [self._compiled() for _ in range(count)] if own else count * [self._compiled()]
+        compiled = self._device.compiled
+        self._programs = [compiled() for _ in range(count)] if own else count * [compiled()]
         self._put = jax.jit(partial(lax.dynamic_update_slice_in_dim, axis=0), donate_argnums=0)
 
     # What the host loop calls
@@ -275,43 +238,6 @@ class HostedEngine:
             group.copies = Copies(online, target)
         return 1
 
-    def _compiled(self) -> Programs:
-        return Programs(
-            jax.jit(_anew(self._look_and_choose), donate_argnums=(1, 2), keep_unused=True, **_for_a_look()),
-            jax.jit(_anew(self._remembered), donate_argnums=0),
-            jax.jit(_anew(self._learnt), donate_argnums=(0, 1)),
-            jax.jit(_anew(self._target_turn), donate_argnums=0),
-        )
-
-    def _draw_chances(
-        self, keys: jax.Array, first_step: jax.Array, legal: jax.Array | None
-    ) -> tuple[jax.Array, jax.Array]:
-        def at(t: jax.Array) -> tuple[jax.Array, jax.Array]:
-            _, words = chance(keys, t)
-            return jax.vmap(self.agent.explore, in_axes=(0, None, 0))(words, self.population.epsilon(t), legal)
-
-        return jax.vmap(at)(first_step + jnp.arange(CHANCES))
-
-    def _look_and_choose(
-        self,
-        online: Any,
-        eyes: Eyes,
-        before: jax.Array,
-        parcel: Parcel,
-        noise: tuple[jax.Array, jax.Array] | None,
-        legal: Any,
-    ) -> tuple[Eyes, jax.Array]:
-        """What each agent sees now, and what it thinks best."""
-        del before  # what it thought best before: its memory is used again
-        observation, outcome, led_to = self._unpacked(parcel)
-        ended = outcome[:, 2:].any(axis=-1)
-        seen = self._stacked(eyes.seen, ended, observation)
-        recent, outcomes = _pushed(eyes.recent, observation), _pushed(eyes.outcome, outcome)
-        later = None if eyes.led_to is None else _pushed(eyes.led_to, jnp.asarray(led_to))
-        network_keys = None if noise is None else chance(*noise)[0][:, 0]
-        greedy = jax.vmap(self.agent.greedy)(online, seen, network_keys, legal)
-        return Eyes(seen, recent, outcomes, later), greedy
-
     def _parcel(self, group: Group, action: np.ndarray, result: Seen) -> Parcel:
         """What travels to the device in each step. Frames go in one piece with what the action led to: every piece
         costs."""
@@ -331,49 +257,6 @@ class HostedEngine:
             group.frame = observation.copy()
         return parcel if group.window is None else group.window.array
 
-    def _unpacked(self, parcel: Parcel) -> tuple[jax.Array, jax.Array, jax.Array | None]:
-        if isinstance(parcel, tuple):
-            return parcel
-        tail = parcel[:, -TAIL:]
-        flags = tail[:, :3].astype(jnp.float32)
-        reward = lax.bitcast_convert_type(tail[:, 4:], jnp.float32)
-        outcome = jnp.stack([flags[:, 0], reward, flags[:, 1], flags[:, 2]], axis=1)
-        return parcel[:, :-TAIL].reshape(-1, *self._spaces.observation_shape), outcome, None
-
-    def _stacked(self, seen: jax.Array, ended: jax.Array, observation: jax.Array) -> jax.Array:
-        """The newest frame behind those before it, or behind zeros where an episode begins."""
-        if self._spaces.frame_stack == 1:
-            return observation
-        before = jnp.where(ended.reshape(-1, *[1] * (seen.ndim - 1)), 0, seen[:, 1:])
-        return jnp.concatenate([before, observation[:, None]], axis=1)
-
-    def _remembered(self, state: GroupState, eyes: Eyes) -> GroupState:
-        tally, earned = state.tally, state.episode_return
-        action, reward, terminated, truncated = jnp.moveaxis(eyes.outcome, -1, 0)
-        terminated, truncated = terminated > 0, truncated > 0
-        for k in range(len(reward)):
-            done = terminated[k] | truncated[k]
-            tally = tallied(tally, done, earned + reward[k])
-            earned = jnp.where(done, 0.0, earned + reward[k])
-        state = state._replace(tally=tally, episode_return=earned)
-        return self.population.remember(
-            state, Steps(eyes.recent[:-1], action, reward, terminated, truncated, eyes.led_to)
-        )
-
-    def _learnt(self, state: GroupState, online: Any, target: Any, eyes: Eyes) -> tuple[GroupState, Any]:
-        """`online` and `target` are the copies; None: the parameters themselves."""
-        agents = state.agents
-        exact = online is None
-        state = self._remembered(state, eyes)
-        state = self.population.learn(
-            state, agents.online if exact else online, agents.target.params if exact else target
-        )
-        return state, None if exact else self.agent.compute(state.agents.online)
-
-    def _target_turn(self, state: GroupState) -> tuple[GroupState, Any]:
-        state = self.population.target_turn(state)
-        return state, self.agent.compute(state.agents.target.params) if self._low else None
-
     # The start
 
     def _beginning(self, group: slice) -> tuple[jax.Array, jax.Array | None]:
@@ -381,19 +264,8 @@ class HostedEngine:
         keys = jax.vmap(partial(agent_key, self.config.seed))(numbers)
         return keys, None if self._legal is None else jnp.asarray(self._legal[group])
 
-    def _new_group(self, keys: jax.Array, legal: jax.Array | None) -> GroupState:
-        learners, _ = self.population.new(keys, legal)
-        spaces, agents = self._spaces, keys.shape[0]
-        stack = (spaces.frame_stack,) if spaces.frame_stack > 1 else ()
-        return GroupState(
-            **learners._asdict(),
-            seen=jnp.zeros((agents, *stack, *spaces.observation_shape), spaces.observation_dtype),
-            greedy=jnp.zeros(agents, jnp.int32),
-            episode_return=jnp.zeros(agents),
-        )
-
     def _shapes(self) -> list[GroupState]:
-        return [jax.eval_shape(self._new_group, *self._beginning(s)) for s in self._slices]
+        return [jax.eval_shape(self._device.new, *self._beginning(s)) for s in self._slices]
 
     def _chosen_memory(self) -> HostFrames | None:
         """Where frames are kept: on the device (None), or in the host's memory. Refuses what fits neither."""
@@ -435,7 +307,9 @@ class HostedEngine:
             if folder is not None and self._logs_frames and self.config.checkpoint_interval_steps:
                 known = segments[number] if segments else []
                 log = FrameLog(_frames_folder(folder, number), int(s.agent_steps), known)
-            copies = Copies(*map(self._compute, (s.agents.online, s.agents.target.params))) if self._low else None
+            copies = (
+                Copies(*map(self._compute, (s.agents.online, s.agents.target.params))) if self._device.low else None
+            )
             groups.append(self._under_way(s, copies, log))
             if where is None:
                 self._open_eyes(groups[-1], self._programs[number], workers.observation(number))
@@ -455,7 +329,7 @@ class HostedEngine:
         on_host = np.asarray(frame).reshape(len(frame), -1)
         ring = None if self._frames is None else int(state.replay.observation)
         window = open_window((len(frame), on_host.shape[1] + TAIL)) if self._has_window else None
-        greedy = jax.device_put(greedy, _memory_of_actions())
+        greedy = jax.device_put(greedy, memory_of_actions())
         return Group(state._replace(seen=None, greedy=None), eyes, greedy, on_host, [], ring, copies, none, log, window)
 
     def _open_eyes(self, group: Group, programs: Programs, observation: np.ndarray) -> None:
@@ -518,15 +392,6 @@ def _tidy(folder: Path, *newer: dict[str, Any]) -> None:
         frame_log.tidy(folder / FRAMES, map(_segments, metas))
 
 
-def _anew(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, which JAX takes for another and compiles again."""
-    return wraps(function)(lambda *arguments: function(*arguments))
-
-
-def _pushed(recent: jax.Array, newest: jax.Array) -> jax.Array:
-    return jnp.concatenate([recent[1:], newest[None].astype(recent.dtype)])
-
-
 def _led_to(result: Seen) -> np.ndarray | None:
     """Where the actions led: the observation now, or the last one of the episode that ended."""
     if result.final_observation is None:
@@ -535,25 +400,6 @@ def _led_to(result: Seen) -> np.ndarray | None:
     ended = result.terminated | result.truncated
     led_to[ended] = result.final_observation[ended]
     return led_to
-
-
-def _for_a_look() -> dict[str, Any]:
-    """All kernels go into one CUDA graph, also where XLA thinks it too small to be worth it (285 not 329 µs a look)."""
-    memory = _memory_of_actions()
-    if memory is None:
-        return {}
-    outputs = SingleDeviceSharding(jax.devices()[0]), memory
-    return {"out_shardings": outputs, "compiler_options": {"xla_gpu_graph_min_graph_size": 1}}
-
-
-def _memory_of_actions() -> SingleDeviceSharding | None:
-    """A GPU writes actions to the host's memory: reading them then costs a third (71 of 216 µs). None: no matter where.
-
-    It is the same memory in every step, like all else that a compiled function gets and gives: where any address
-    changes, XLA rewrites the CUDA graph.
-    """
-    gpu = jax.default_backend() == "gpu"
-    return SingleDeviceSharding(jax.devices()[0], memory_kind="pinned_host") if gpu else None
 
 
 def _common(names: Sequence[str], spaces: Sequence[Spaces]) -> Spaces:
