@@ -13,6 +13,8 @@ from lookrep.cli import main
         (["atari", "--peer", "dopamine"], "--peer dopamine and --peer-python go together"),
         (["atari", "--peer-python", "python3"], "--peer dopamine and --peer-python go together"),
         (["atari", "--agents", "0"], "every population needs at least 1 agent"),
+        (["atari", "--processes", "0"], "--processes 0: at least 1"),
+        (["minatar", "--processes", "2"], "--processes 2: at least 1, and more only for lookrep bench atari"),
         (["minatar", "--agent", "raimbow"], "agent 'raimbow' is unknown"),
     ],
 )

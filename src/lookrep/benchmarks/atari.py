@@ -22,6 +22,10 @@ from lookrep.training.hosted import HostedEngine
 REPEATS = 5
 SECONDS_A_REPEAT = 2.0
 WARMUP_STEPS = 400
+STEPS_AT_A_TIME = 40
+PATIENCE_SECONDS = 600.0  # for processes that are still compiling
+
+_barrier: Any = None  # in a process of `measure_together`
 
 
 class Case(NamedTuple):
@@ -124,6 +128,40 @@ def measure(case: Case) -> dict[str, Any]:
     }
 
 
+def measure_together(case: Case, processes: int) -> dict[str, Any]:
+    """Several such populations at the same time, each in a process of its own: steps per second of all of them."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(processes, _meet_at, (context.Barrier(processes),)) as pool:
+        found = np.array(pool.map(_train_beside, [case] * processes, chunksize=1)).sum(axis=0)
+    return {
+        **case._asdict(),
+        "agents": case.agents * processes,
+        "processes": processes,
+        "agent_steps_per_second": round(float(np.median(found))),
+        "spread": [round(found.min()), round(found.max())],
+    }
+
+
+def _meet_at(barrier: Any) -> None:
+    global _barrier
+    _barrier = barrier
+
+
+def _train_beside(case: Case) -> list[float]:
+    """Steps per second of one of several populations, in intervals that begin for all at once."""
+    found = []
+    with Trainer(case) as trainer:
+        trainer.advance(WARMUP_STEPS + 40)
+        for _ in range(REPEATS + 1):
+            _barrier.wait(PATIENCE_SECONDS)
+            steps, began = 0, time.perf_counter()
+            while (seconds := time.perf_counter() - began) < SECONDS_A_REPEAT:
+                trainer.advance(STEPS_AT_A_TIME)
+                steps += STEPS_AT_A_TIME
+            found.append(case.agents * steps / seconds)
+    return found[1:]  # in the first, some were still getting warm
+
+
 def _memory(agents: int) -> dict[str, Any]:
     stats = jax.devices()[0].memory_stats() or {}
     found: dict[str, Any] = {}
@@ -132,12 +170,12 @@ def _memory(agents: int) -> dict[str, Any]:
     return found
 
 
-def run(cases: list[Case]) -> Iterator[dict[str, Any]]:
+def run(cases: list[Case], processes: int = 1) -> Iterator[dict[str, Any]]:
     """The limit of each game, then its cases."""
     limits: dict[str, float] = {}
     for case in cases:
         if case.game not in limits:
             limits[case.game] = emulator_limit(case.game, os.cpu_count() or 1)
             yield {"game": case.game, "emulators_alone": round(limits[case.game]), "processes": os.cpu_count()}
-        row = measure(case)
+        row = measure(case) if processes == 1 else measure_together(case, processes)
         yield row | {"ratio_to_emulators": round(row["agent_steps_per_second"] / limits[case.game], 3)}

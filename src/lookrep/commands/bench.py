@@ -1,6 +1,7 @@
 """`lookrep bench`: how fast it is here, as one JSON object on stdout; progress goes to stderr."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ class Arguments:
     game: str = "breakout"
     groups: int | None = None
     """parts of an Atari population that take turns (default: what training would choose)"""
+    processes: int = 1
+    """so many Atari populations at the same time, each in a process of its own (on a GPU better under NVIDIA MPS)"""
     replay_capacity_steps: int = 1_000_000
     """of each Atari agent"""
     peer: Literal["none", "rejax", "dopamine"] = "none"
@@ -46,6 +49,8 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"agent '{arguments.agent}' is unknown: choose from {', '.join(AGENTS)}")
     if any(n < 1 for n in arguments.agents):
         raise UserError("--agents: every population needs at least 1 agent")
+    if arguments.processes < 1 or (arguments.processes > 1 and arguments.what != "atari"):
+        raise UserError(f"--processes {arguments.processes}: at least 1, and more only for lookrep bench atari")
     suits = {"none": arguments.what, "rejax": "minatar", "dopamine": "atari"}[arguments.peer]
     if suits != arguments.what:
         raise UserError(f"--peer {arguments.peer} is for lookrep bench {suits}, not {arguments.what}")
@@ -83,6 +88,8 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _atari(arguments: Arguments) -> int:
+    if arguments.processes > 1:
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # nobody takes memory that others need
     import jax
 
     from lookrep import hosted
@@ -100,7 +107,7 @@ def _atari(arguments: Arguments) -> int:
     )
     report: dict[str, Any] = {"machine": minatar.machine(), "rows": []}
     _say(json.dumps(report["machine"]))
-    for row in atari.run([asked._replace(agents=n) for n in sizes]):
+    for row in atari.run([asked._replace(agents=n) for n in sizes], arguments.processes):
         report["rows"].append(row)
         _say(json.dumps(row))
     if arguments.peer_python is not None:

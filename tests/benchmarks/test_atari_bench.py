@@ -1,0 +1,46 @@
+"""The benchmark's arithmetic; how fast anything is, no test says."""
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from lookrep.benchmarks import atari
+from lookrep.benchmarks.atari import Case
+
+
+class Steady:
+    """A population that takes 1000 steps a second, by a clock that nothing else moves."""
+
+    def __init__(self, case: Case) -> None:
+        self.seconds = 0.0
+
+    def __enter__(self) -> "Steady":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def advance(self, steps: int) -> float:
+        clock.now += steps / 1000
+        return steps / 1000
+
+
+class Clock:
+    now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+
+clock = Clock()
+
+
+def test_a_population_beside_others_is_timed_in_intervals_that_begin_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atari, "Trainer", Steady)
+    monkeypatch.setattr(atari, "time", clock)
+    monkeypatch.setattr(atari, "_barrier", threading.Barrier(1, action=(count := itertools.count()).__next__))
+    found = atari._train_beside(Case(agents=3))
+    np.testing.assert_allclose(found, [3000.0] * atari.REPEATS)
+    assert next(count) == atari.REPEATS + 1
