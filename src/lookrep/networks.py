@@ -100,7 +100,7 @@ INITIALIZER = nn.initializers.variance_scaling(1.0 / 3.0, "fan_in", "uniform")
 # … but 1/(√3·fan-in) in every layer of `nature`: Dopamine's.
 NATURE_INITIALIZER = nn.initializers.variance_scaling(3.0**-0.5, "fan_in", "uniform")
 NATURE_LAYERS = ((32, 8, 4), (64, 4, 2), (64, 3, 1))  # (channels, kernel, stride)
-PARTS = 2  # of a batch, side by side on a CPU's cores
+PARTS = 16  # of a batch, side by side on a CPU's cores
 FRAME_SIDE = 36  # smaller pictures are MinAtar-like
 COSINES = 64  # IQN's embedding of a fraction
 
@@ -181,7 +181,8 @@ class _Net(nn.Module):
                 part = nn.relu(layer(part))
             return part
 
-        # A CPU's convolution runs on one core, but several at a time.
+        # A CPU's convolution runs on one core, but several at a time; XLA looks for another core only when more than
+        # eight operations could be run.
         parts = jnp.array_split(x, min(PARTS, len(x))) if self.native else [x]
         return jnp.concatenate([through(part) for part in parts])
 
