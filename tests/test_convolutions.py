@@ -92,14 +92,14 @@ def test_each_of_a_populations_agents_has_its_own_convolutions_in_the_layout_tha
     agents, shape = 3, (2, 40, 40)
     network = build(Torso.parse("nature:8", shape), HeadShape(2, 3), shape, native=True)
     params = jax.vmap(network.init)(jax.random.split(jax.random.key(0), agents))
-    frames = np.random.default_rng(0).integers(256, size=(agents, 4, *shape)).astype(np.uint8)
+    frames = np.random.default_rng(0).integers(256, size=(agents, 2, *shape)).astype(np.uint8)
 
     def loss(params: Any, frames: jax.Array) -> jax.Array:
         return (network.apply(params, frames, None).per_action ** 2).sum()
 
     learn = jax.vmap(jax.grad(loss))
     found = convolutions_in(jax.make_jaxpr(learn)(params, frames).jaxpr)
-    # Two halves of a batch, three layers: forward, towards the kernel, and towards the input (the first one's is dead
+    # A batch of two in two parts, three layers: forward, towards the kernel, and towards the input (the first one's is dead
     # code, which the compiler drops).
     assert len(found) == agents * 2 * 3 * 3
     assert {p["feature_group_count"] for p in found} == {p["batch_group_count"] for p in found} == {1}
