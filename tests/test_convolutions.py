@@ -99,8 +99,8 @@ def test_each_of_a_populations_agents_has_its_own_convolutions_in_the_layout_tha
 
     learn = jax.vmap(jax.grad(loss))
     found = convolutions_in(jax.make_jaxpr(learn)(params, frames).jaxpr)
-    # A batch of two in two parts, three layers: forward, towards the kernel, and towards the input (the first one's is dead
-    # code, which the compiler drops).
+    # A batch of two in two parts, three layers: forward, towards the kernel, and towards the input (the first one's is
+    # dead code, which the compiler drops).
     assert len(found) == agents * 2 * 3 * 3
     assert {p["feature_group_count"] for p in found} == {p["batch_group_count"] for p in found} == {1}
     nhwc = jax.lax.conv_dimension_numbers((1,) * 4, (1,) * 4, convolutions.LAYOUT)
