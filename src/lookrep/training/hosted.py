@@ -220,7 +220,7 @@ class HostedEngine:
         group.eyes, group.greedy = programs.look(online, group.eyes, group.greedy, parcel, noise, group.state.legal)
 
     def _learn_cycle(self, group: Group, programs: Programs, steps: int, updates: int) -> int:
-        """What follows a cycle that ended at `steps`: an update, or none in the warm-up; which of them it was."""
+        """What follows a cycle that ended at `steps`: an update, or none in the warm-up. How many it was, 1 or 0."""
         if self._frames is not None and group.ring is not None:
             # Nothing may be reading what is about to be overwritten.
             jax.block_until_ready(group.state.agent_steps)
