@@ -56,14 +56,15 @@ def play(workers: Workers, group: int, numbers: Sequence[int], steps: range) -> 
 
 
 @pytest.mark.parametrize("groups", [WHOLE, HALVES], ids=["one group", "two groups"])
-@pytest.mark.parametrize("processes", [0, 1, 3])
+@pytest.mark.parametrize(("processes", "spin_s"), [(0, 0.0), (1, 0.0), (3, 0.0), (3, 0.001)])
 @pytest.mark.parametrize("name", ["Walk", "Unhurried"])
 def test_what_an_agent_sees_does_not_depend_on_how_it_is_stepped(
-    name: str, processes: int, groups: list[slice]
+    name: str, processes: int, spin_s: float, groups: list[slice]
 ) -> None:
     """Each group with a thread of its own, none waiting for another."""
     seen: dict[int, list[tuple[object, ...]]] = {}
-    with Workers([f"hosted.toys:{name}"] * 5, NUMBERS, SEED, groups=groups, processes=processes) as workers:
+    names = [f"hosted.toys:{name}"] * 5
+    with Workers(names, NUMBERS, SEED, groups=groups, processes=processes, spin_s=spin_s) as workers:
 
         def run(group: int) -> None:
             seen.update(play(workers, group, NUMBERS[groups[group]], range(STEPS)))
@@ -80,6 +81,11 @@ def test_what_an_agent_sees_does_not_depend_on_how_it_is_stepped(
         assert episodes[k] == sum(bool(terminated or truncated) for _, _, terminated, truncated, _ in expected)
     ends = [step[2:4] for steps in seen.values() for step in steps]
     assert {(True, False), (False, True)} <= set(ends)
+
+
+def test_who_waits_looks_out_only_where_cores_would_be_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
+    assert [hosted.workers.patience_for(processes) > 0 for processes in (1, 14, 15, 16)] == [True, True, False, False]
 
 
 def test_agents_and_episodes_begin_differently() -> None:

@@ -150,9 +150,12 @@ def test_a_folder_that_workers_cannot_see_is_an_error(tmp_path: Path) -> None:
 
 def test_processes_that_share_gpus_get_their_share_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_MEM_FRACTION", raising=False)
     two = hardware.Hardware("gpu", "GPU", 2, 16, 80 * hardware.GIGABYTE)
     found = [local._device_settings(slot, 4, two) for slot in range(4)]
     assert [settings["CUDA_VISIBLE_DEVICES"] for settings in found] == ["0", "1", "0", "1"]
     assert {settings["XLA_PYTHON_CLIENT_MEM_FRACTION"] for settings in found} == {"0.450"}
     assert local._device_settings(0, 1, two) == {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.900"}
     assert local._device_settings(0, 4, hardware.Hardware("cpu", "cpu", 1, 16, 80 * hardware.GIGABYTE)) == {}
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.2")  # the rest of the GPU is somebody else's
+    assert local._device_settings(0, 8, two)["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.050"

@@ -25,7 +25,7 @@ from typing import NamedTuple, NoReturn
 
 from lookrep.errors import UserError
 from lookrep.hosted.crew import Layout, Member
-from lookrep.hosted.worker import MAX_MESSAGE_BYTES, READY, Job, Share
+from lookrep.hosted.worker import MAX_MESSAGE_BYTES, READY, Job, Share, look_for
 
 BOOT = "import sys; sys.path[:] = sys.argv[1:]; from lookrep.hosted.worker import main; main()"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -42,6 +42,7 @@ class Processes:
             raise UserError("worker processes need Linux or macOS: set processes to 0")
         self._lock, self._failure, self._closed = threading.Lock(), "", False
         self._workers: list[_Worker] = []
+        self._spin_s = spin_s
         self._pipes: list[_Pipe] = []
         memory = _anonymous_file(layout.nbytes())
         self.table = layout.over(mmap.mmap(memory, layout.nbytes()))
@@ -79,6 +80,7 @@ class Processes:
 
     def wait(self, group: int) -> None:
         _, _, done, poll = self._groups[group]
+        look_for(done, self._spin_s)
         ready = [fd for fd, _ in poll.poll()]
         if done not in ready:
             self._fail(ready[0])

@@ -19,6 +19,7 @@ from lookrep.hosted.crew import Crew, Layout, Member
 from lookrep.importing import in_short
 
 READY = b"ready\n"
+give_way = getattr(os, "sched_yield", lambda: None)  # not everywhere
 MAX_MESSAGE_BYTES = 4096  # fits a pipe: a worker that fails never waits for a reader
 
 
@@ -72,16 +73,21 @@ def _work(job: Job, crew: Crew) -> None:
 
 
 def _next(go: int, spin_s: float) -> bytes:
-    """Numbers of groups to step; none when the parent closed the pipe.
-
-    Looking a few times before going to sleep spares both sides the time that waking up takes.
-    """
-    poll = select.poll()
-    poll.register(go, select.POLLIN)
-    until = time.perf_counter() + spin_s
-    while not poll.poll(0) and time.perf_counter() < until:
-        pass
+    """Numbers of groups to step; none when the parent closed the pipe."""
+    look_for(go, spin_s)
     return os.read(go, 64)
+
+
+def look_for(pipe: int, seconds: float) -> None:
+    """Return as soon as there is something to read, or after this time. It takes a whole core, and spares its caller
+    the time that waking up from sleep takes; whoever else wants the core gets it."""
+    if not seconds:
+        return
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    until = time.perf_counter() + seconds
+    while not poll.poll(0) and time.perf_counter() < until:
+        give_way()
 
 
 def _is_last(others: int) -> bool:

@@ -23,7 +23,7 @@ from lookrep.hosted.making import check
 from lookrep.hosted.processes import Processes
 from lookrep.hosted.protocol import Spaces
 
-SPIN_S = 0.0  # on two busy cores, looking before sleeping gained nothing
+SPIN_S = 0.002  # longer than a step of most environments
 LOG_STEPS = 4096  # room for an episode's actions, at first
 
 
@@ -32,6 +32,13 @@ def processes_for(name: str, asked: int | None) -> int:
     if asked is not None:
         return asked
     return (os.cpu_count() or 1) if name.startswith("atari/") else 0
+
+
+def patience_for(processes: int) -> float:
+    """How long to look for what is awaited before going to sleep. Waking up takes a tenth of an emulator's step, so it
+    pays where cores would be idle otherwise: 8 emulators on 16 cores, 5400 steps/s instead of 4800."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return SPIN_S if cores > processes + 1 else 0.0
 
 
 class Seen(NamedTuple):
@@ -62,7 +69,7 @@ class Workers:
     groups: consecutive slices of the agents, which together are all of them
     processes: 0 steps everything in this process, when `receive` is called
     resume: what `state()` gave in an earlier life
-    spin_s: how long an idle worker looks for work before it goes to sleep
+    spin_s: how long to look for what is awaited before going to sleep, on both sides; None: as cores allow
     """
 
     def __init__(
@@ -74,7 +81,7 @@ class Workers:
         groups: Sequence[slice],
         processes: int,
         resume: WorkersState | None = None,
-        spin_s: float = SPIN_S,
+        spin_s: float | None = None,
     ) -> None:
         _check_groups(groups, len(names))
         by_name = {name: check(name) for name in dict.fromkeys(names)}
@@ -90,8 +97,10 @@ class Workers:
         ]
         self._groups = list(groups)
         self._logs = [_Log(start.episode[part], logs[part]) for part in groups]
+        count = min(processes, len(names))
+        patience = patience_for(count) if spin_s is None else spin_s
         self._crews: Processes | _Here = (
-            Processes(members, seed, shape, groups, min(processes, len(names)), spin_s)
+            Processes(members, seed, shape, groups, count, patience)
             if processes
             else _Here(members, seed, shape, groups)
         )

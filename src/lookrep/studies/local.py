@@ -135,12 +135,16 @@ def _started(folder: Path, task: Task, variables: dict[str, str]) -> "subprocess
 
 
 def _device_settings(slot: int, jobs: int, here: Hardware) -> dict[str, str]:
-    """Environment variables by which processes share the GPUs. Even alone, one needs more than XLA's default share."""
+    """Environment variables by which processes share the GPUs. Even alone, one needs more than XLA's default share.
+
+    A share of the memory that the user has set is what all of them have together: others may use the same GPU.
+    """
     if here.kind != "gpu":
         return {}
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(here.count)))).split(",")
     sharing = -(-jobs // len(visible))
-    settings = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{0.9 / sharing:.3f}"}
+    share = float(os.environ.get("XLA_PYTHON_CLIENT_MEM_FRACTION") or 0.9)
+    settings = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{share / sharing:.3f}"}
     if jobs > 1:
         settings["CUDA_VISIBLE_DEVICES"] = visible[slot % len(visible)]
     return settings
