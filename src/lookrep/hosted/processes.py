@@ -25,7 +25,7 @@ from typing import NamedTuple, NoReturn
 
 from lookrep.errors import UserError
 from lookrep.hosted.crew import Layout, Member
-from lookrep.hosted.worker import MAX_MESSAGE_BYTES, READY, Job, Share, look_for
+from lookrep.hosted.worker import MAX_MESSAGE_BYTES, READY, Job, Share
 
 BOOT = "import sys; sys.path[:] = sys.argv[1:]; from lookrep.hosted.worker import main; main()"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -64,7 +64,7 @@ class Processes:
                 wait = _poll([done[g].reader, *(worker.report for worker in self._workers)])
                 self._groups.append(_Group(doers, others[g].writer, done[g].reader, wait))
             for worker in self._workers:
-                worker.tell(seed, layout, memory, spin_s)
+                worker.tell(seed, layout, memory)
             self._await_ready()
         except BaseException:
             self.close()
@@ -80,7 +80,7 @@ class Processes:
 
     def wait(self, group: int) -> None:
         _, _, done, poll = self._groups[group]
-        look_for(done, self._spin_s)
+        _look_for(done, self._spin_s)
         ready = [fd for fd, _ in poll.poll()]
         if done not in ready:
             self._fail(ready[0])
@@ -154,8 +154,8 @@ class _Worker:
             os.close(self._its_go)
             os.close(self._its_report)
 
-    def tell(self, seed: int, layout: Layout, memory: int, spin_s: float) -> None:
-        job = Job(self._members, seed, layout, memory, self._its_go, self._its_report, self.shares, spin_s)
+    def tell(self, seed: int, layout: Layout, memory: int) -> None:
+        job = Job(self._members, seed, layout, memory, self._its_go, self._its_report, self.shares)
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):  # it died already; its report will say so
             self._process.stdin.write(pickle.dumps(job))
@@ -208,6 +208,18 @@ def _poll(fds: Iterable[int]) -> select.poll:
         poll.register(fd, select.POLLIN)
     return poll
 
+
+def _look_for(pipe: int, seconds: float) -> None:
+    """Return as soon as there is something to read, or after this time. It takes a whole core, and spares its caller
+    the time that waking up from sleep takes; whoever else wants the core gets it."""
+    if not seconds:
+        return
+    poll, until = _poll([pipe]), time.perf_counter() + seconds
+    while not poll.poll(0) and time.perf_counter() < until:
+        _give_way()
+
+
+_give_way = getattr(os, "sched_yield", lambda: None)  # not everywhere
 
 # Not os.write: that one lets go of the interpreter for each byte, and with other threads about may wait to get it back.
 _write = ctypes.PyDLL(None).write

@@ -7,10 +7,8 @@ open: when the parent is gone, however it went, so is the worker.
 import mmap
 import os
 import pickle
-import select
 import sys
 import threading
-import time
 import warnings
 from typing import NamedTuple
 
@@ -19,7 +17,6 @@ from lookrep.hosted.crew import Crew, Layout, Member
 from lookrep.importing import in_short
 
 READY = b"ready\n"
-give_way = getattr(os, "sched_yield", lambda: None)  # not everywhere
 MAX_MESSAGE_BYTES = 4096  # fits a pipe: a worker that fails never waits for a reader
 
 
@@ -33,7 +30,6 @@ class Job(NamedTuple):
     go: int  # a byte: the number of a group to step
     report: int  # READY; or what went wrong
     groups: dict[int, "Share"]
-    spin_s: float
 
 
 class Share(NamedTuple):
@@ -64,30 +60,12 @@ def main() -> None:
 
 
 def _work(job: Job, crew: Crew) -> None:
-    while groups := _next(job.go, job.spin_s):
+    while groups := os.read(job.go, 64):  # nothing when the parent closed the pipe
         for group in groups:
             rows, others, done = job.groups[group]
             crew.step(rows)
             if _is_last(others):
                 os.write(done, b"\0")
-
-
-def _next(go: int, spin_s: float) -> bytes:
-    """Numbers of groups to step; none when the parent closed the pipe."""
-    look_for(go, spin_s)
-    return os.read(go, 64)
-
-
-def look_for(pipe: int, seconds: float) -> None:
-    """Return as soon as there is something to read, or after this time. It takes a whole core, and spares its caller
-    the time that waking up from sleep takes; whoever else wants the core gets it."""
-    if not seconds:
-        return
-    poll = select.poll()
-    poll.register(pipe, select.POLLIN)
-    until = time.perf_counter() + seconds
-    while not poll.poll(0) and time.perf_counter() < until:
-        give_way()
 
 
 def _is_last(others: int) -> bool:

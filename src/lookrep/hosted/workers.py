@@ -35,8 +35,8 @@ def processes_for(name: str, asked: int | None) -> int:
 
 
 def patience_for(processes: int) -> float:
-    """How long to look for what is awaited before going to sleep. Waking up takes a tenth of an emulator's step, so it
-    pays where cores would be idle otherwise: 8 emulators on 16 cores, 5400 steps/s instead of 4800."""
+    """How long to look out before going to sleep. Waking up takes a tenth of an emulator's step, so it pays where a core
+    would be idle otherwise: 8 emulators on 16 cores, 5400 steps/s instead of 4800."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return SPIN_S if cores > processes + 1 else 0.0
 
@@ -69,7 +69,7 @@ class Workers:
     groups: consecutive slices of the agents, which together are all of them
     processes: 0 steps everything in this process, when `receive` is called
     resume: what `state()` gave in an earlier life
-    spin_s: how long to look for what is awaited before going to sleep, on both sides; None: as cores allow
+    spin_s: how long `receive` looks out before it goes to sleep; None: as cores allow
     """
 
     def __init__(
