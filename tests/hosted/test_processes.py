@@ -99,7 +99,8 @@ def test_closing_leaves_no_process_no_pipe_and_no_memory() -> None:
     assert (children(), files(), maps()) == before
 
 
-def test_a_thread_that_waits_is_released_when_the_pool_is_closed() -> None:
+@pytest.mark.parametrize("head_start_s", [0.0, 0.05])
+def test_a_thread_that_waits_is_released_when_the_pool_is_closed(head_start_s: float) -> None:
     workers = pool("Walk")
     workers._under_way[0] = True  # as after a `send` that got lost
     caught: list[BaseException] = []
@@ -112,7 +113,7 @@ def test_a_thread_that_waits_is_released_when_the_pool_is_closed() -> None:
 
     thread = threading.Thread(target=wait)
     thread.start()
-    time.sleep(0.05)
+    time.sleep(head_start_s)
     workers.close()
     thread.join(timeout=20)
     assert "closed while a step was under way" in str(caught[0])

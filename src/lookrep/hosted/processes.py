@@ -82,7 +82,7 @@ class Processes:
         _, _, done, poll = self._groups[group]
         _look_for(done, self._spin_s)
         ready = [fd for fd, _ in poll.poll()]
-        if done not in ready:
+        if self._closed or done not in ready:
             self._fail(ready[0])
         os.read(done, 1)
 

@@ -35,7 +35,7 @@ def processes_for(name: str, asked: int | None) -> int:
 
 
 def patience_for(processes: int) -> float:
-    """How long to look out before going to sleep. Waking up takes a tenth of an emulator's step, so it pays where a core
+    """How long to look out before going to sleep. Waking up takes a tenth of an emulator's step: it pays where a core
     would be idle otherwise: 8 emulators on 16 cores, 5400 steps/s instead of 4800."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return SPIN_S if cores > processes + 1 else 0.0
