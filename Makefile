@@ -7,7 +7,7 @@ DEMO := out/demo
 # Short, so that it fits a demo: a few minutes on two cores. Not the settings of a real study.
 DEMO_STUDY := minatar-targets --variant hard polyak replicate-all --seeds 3 --steps 24_000
 STUDIES := exact minatar-targets minatar-baselines minatar-kr minatar-recipe minatar-width network-pairs \
-  paper-ablation paper-kr paper-norms paper-55
+  paper-ablation paper-kr paper-norms paper-55 atari-parity
 
 .PHONY: help demo test smoke lint types clean
 

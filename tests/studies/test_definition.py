@@ -63,12 +63,13 @@ def test_every_built_in_study_has_every_size_and_survives_its_own_file(name: str
 def test_there_is_a_study_for_every_experiment_of_the_paper_and_for_ours() -> None:
     assert set(definition.names()) == {
         "paper-ablation", "paper-kr", "paper-norms", "paper-55", "minatar-targets", "minatar-kr", "exact",
-        "network-pairs", "minatar-baselines", "minatar-recipe", "minatar-width",
+        "network-pairs", "minatar-baselines", "minatar-recipe", "minatar-width", "atari-parity",
     }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("name", "environments", "variants"), [("paper-ablation", 6, 4), ("paper-norms", 6, 2), ("paper-55", 55, 2)]
+    ("name", "environments", "variants"),
+    [("paper-ablation", 6, 4), ("paper-norms", 6, 2), ("paper-55", 55, 2), ("atari-parity", 10, 2)],
 )
 def test_full_sizes_are_the_papers(name: str, environments: int, variants: int) -> None:
     study = definition.load(name, "full")
