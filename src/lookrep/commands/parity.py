@@ -57,28 +57,27 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    for name in ("game", "iteration", "ours", "(range)", "published", "(range)", ""):
-        table.add_column(name, justify="left" if name in ("game", "") else "right")
+    for name in ("game", "iteration", "ours", "published", ""):
+        table.add_column(name, justify="left" if name in ("game", "") else "right", no_wrap=True)
     for row in rows:
-        table.add_row(
-            row["game"],
-            str(row["iteration"]),
-            _text(row["ours"]),
-            f"{_text(row['ours_low'])} – {_text(row['ours_high'])}",
-            _text(row["theirs"]),
-            f"{_text(row['theirs_low'])} – {_text(row['theirs_high'])}" if row["runs"] else "–",
-            row["verdict"],
-        )
+        ours = _score(row["ours"], row["ours_low"], row["ours_high"], row["agents"])
+        theirs = _score(row["theirs"], row["theirs_low"], row["theirs_high"], row["runs"])
+        table.add_row(row["game"], str(row["iteration"]), ours, theirs, row["verdict"])
     console = Console(highlight=False)
     console.print(table)
     known = [row for row in rows if row["runs"]]
-    inside = sum(row["verdict"] == "inside" for row in known)
-    console.print(
-        f"{inside} of {len(known)} means lie inside the published range. By chance alone not all would: the range of "
-        "five runs holds a sixth run's score two times in three.",
-        soft_wrap=True,
-    )
+    if known:
+        inside, runs = sum(row["verdict"] == "inside" for row in known), min(row["runs"] for row in known)
+        console.print(
+            f"{inside} of {len(known)} means lie inside the published range. By chance alone not all would: were ours "
+            f"one more run of the same kind, the range of {runs} would hold it in {runs - 1} of {runs + 1} cases.",
+            soft_wrap=True,
+        )
 
 
-def _text(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.1f}"
+def _score(mean: float | None, low: float, high: float, count: int) -> str:
+    """A mean, and the range behind it."""
+    if mean is None:
+        return "–"
+    mean_text, low_text, high_text = (f"{x:,.2f}" if abs(x) < 100 else f"{x:,.0f}" for x in (mean, low, high))
+    return mean_text if count == 1 else f"{mean_text} ({low_text} – {high_text})"
