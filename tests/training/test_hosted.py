@@ -23,7 +23,7 @@ from hosted.toys import Walk
 from lookrep import config as configs
 from lookrep.config import RunConfig, preset
 from lookrep.errors import UserError
-from lookrep.training import checkpoint, frame_log, memory, run
+from lookrep.training import checkpoint, frame_log, memory, pieces, run
 from lookrep.training.hosted import HostedEngine, HostedState
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -122,6 +122,25 @@ def test_neither_workers_nor_delays_change_what_happens(walks: dict[str, Any], n
 
 def test_how_many_groups_there_are_makes_no_difference(walks: dict[str, Any]) -> None:
     assert_alike(rows_of(small("hosted.toys:Walk", agents=4, groups=1)), walks)
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_in_how_many_pieces_a_state_travels_makes_no_difference(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a GPU small arrays travel as one."""
+    changes = {"network": {"precision": precision}}
+    plain = rows_of(small("hosted.toys:Walk", changes, agents=2))
+    monkeypatch.setattr("lookrep.training.group.Packing", partial(pieces.Packing, small_bytes=2**20))
+    engine_of.cache_clear()
+    made: list[pieces.Pieces] = []
+    pack = pieces.Packing.pack
+    monkeypatch.setattr(pieces.Packing, "pack", lambda self, tree: (made.append(pack(self, tree)), made[-1])[1])
+    packed = rows_of(small("hosted.toys:Walk", changes, agents=2))
+    engine_of.cache_clear()
+    assert made
+    assert not any(one.large for one in made)
+    assert_alike(packed, plain)
 
 
 def test_agent_i_alone_is_agent_i_of_a_population(walks: dict[str, Any]) -> None:

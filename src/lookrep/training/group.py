@@ -1,11 +1,11 @@
 """What a group of agents whose environments are on the host does on the device.
 
 Looking, remembering, learning, and letting targets follow are pure functions of a group's state; `compiled` makes
-programs of them. When they run, and what happens on the host meanwhile, is in `lookrep.training.hosted`.
+programs of them, which take and give it in few pieces. When they run, and what happens on the host meanwhile, is in
+`lookrep.training.hosted`.
 """
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, NamedTuple
 
 import jax
@@ -17,6 +17,7 @@ from lookrep import agent as agent_parts
 from lookrep.config import RunConfig
 from lookrep.hosted.protocol import Spaces
 from lookrep.replay import ReplayState, Steps
+from lookrep.training.pieces import Packing, Pieces
 from lookrep.training.population import Keys, Population, Tally, chance, tallied
 
 CHANCES = 1024  # steps for which exploration is drawn at a time
@@ -50,16 +51,27 @@ class Eyes(NamedTuple):
     led_to: jax.Array | None  # [steps, n, …]: next observations, never a reset's; None where the replay has no use for
 
 
-class Copies(NamedTuple):
-    """Both networks' parameters in the precision of matrix products, where that is not their own."""
+class Packed(NamedTuple):
+    """A group's state under way, in few pieces."""
 
-    online: Any
-    target: Any
+    online: Pieces  # apart, because a look needs nothing else of it
+    others: Pieces
+    replay: ReplayState
+
+
+class Copies(NamedTuple):
+    """Both networks' parameters in the precision of matrix products. None: their own will do."""
+
+    online: Pieces | None
+    target: Pieces | None
 
 
 class Programs(NamedTuple):
     """The compiled functions of a group."""
 
+    pack: Callable[[GroupState], Packed]
+    unpack: Callable[[Packed], GroupState]
+    copies: Any  # GroupState → Copies
     look: Any
     remember: Any
     learn: Any
@@ -87,13 +99,49 @@ class OnDevice:
             episode_return=jnp.zeros(agents),
         )
 
-    def compiled(self) -> Programs:
+    def compiled(self, shapes: GroupState) -> Programs:
         """Programs of one's own: what is compiled for one group is never another's."""
+        agents = shapes.agents
+        computed = (jax.eval_shape(self.agent.compute, p) for p in (agents.online, agents.target.params))
+        online, target = map(Packing, computed)
+        exact, others = Packing(agents.online), Packing(_without(shapes))
+
+        def pack(state: GroupState) -> Packed:
+            return Packed(exact.pack(state.agents.online), others.pack(_without(state)), state.replay)
+
+        def unpack(packed: Packed) -> GroupState:
+            rest: GroupState = others.unpack(packed.others)
+            agents = rest.agents._replace(online=exact.unpack(packed.online))
+            return rest._replace(agents=agents, replay=packed.replay)
+
+        def copies(state: GroupState) -> Copies:
+            agents, compute = state.agents, self.agent.compute
+            return Copies(online.pack(compute(agents.online)), target.pack(compute(agents.target.params)))
+
+        def look(network: Pieces, *arguments: Any) -> tuple[Eyes, jax.Array]:
+            return self.look(online.unpack(network), *arguments)
+
+        def remember(packed: Packed, eyes: Eyes) -> Packed:
+            return pack(self.remember(unpack(packed), eyes))
+
+        def learn(packed: Packed, low: Pieces | None, following: Pieces | None, eyes: Eyes) -> tuple[Packed, Any]:
+            if low is None or following is None:
+                return pack(self.learn(unpack(packed), None, None, eyes)[0]), None
+            state, new = self.learn(unpack(packed), online.unpack(low), target.unpack(following), eyes)
+            return pack(state), online.pack(new)
+
+        def turn(packed: Packed) -> tuple[Packed, Any]:
+            state, new = self.turn(unpack(packed))
+            return pack(state), None if new is None else target.pack(new)
+
         return Programs(
-            jax.jit(_anew(self.look), donate_argnums=(1, 2), keep_unused=True, **_for_a_look()),
-            jax.jit(_anew(self.remember), donate_argnums=0),
-            jax.jit(_anew(self.learn), donate_argnums=(0, 1)),
-            jax.jit(_anew(self.turn), donate_argnums=0),
+            pack,
+            unpack,
+            jax.jit(copies),
+            jax.jit(look, donate_argnums=(1, 2), keep_unused=True, **_for_a_look()),
+            jax.jit(remember, donate_argnums=0),
+            jax.jit(learn, donate_argnums=(0, 1)),
+            jax.jit(turn, donate_argnums=0),
         )
 
     def draw_chances(
@@ -169,9 +217,10 @@ class OnDevice:
         return state, self.agent.compute(state.agents.target.params) if self.low else None
 
 
-def _anew(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function, which JAX takes for another and compiles again."""
-    return wraps(function)(lambda *arguments: function(*arguments))
+def _without(state: GroupState) -> GroupState:
+    """All but the online network and the replay."""
+    none: Any = None
+    return state._replace(agents=state.agents._replace(online=none), replay=none)
 
 
 def _pushed(recent: jax.Array, newest: jax.Array) -> jax.Array:

@@ -41,11 +41,13 @@ from lookrep.training.group import (
     Eyes,
     GroupState,
     OnDevice,
+    Packed,
     Parcel,
     Programs,
     memory_of_actions,
 )
 from lookrep.training.host_frames import HostFrames
+from lookrep.training.pieces import Pieces
 from lookrep.training.population import agent_key
 from lookrep.training.window import Window, open_window
 
@@ -62,15 +64,18 @@ class Chances(NamedTuple):
 
 @dataclass
 class Group:
-    """A group under way."""
+    """A group under way. Its state is packed while it advances; then `state` is not to be used."""
 
     state: GroupState
+    packed: Packed | None
+    act_keys: jax.Array  # of its state, which never change
+    legal: jax.Array | None
     eyes: Eyes
     greedy: jax.Array
     frame: np.ndarray  # [n, cells], on the host: what is seen now, where the host has a use for it
     past: list[np.ndarray]  # … and before, in the cycle under way
     ring: int | None  # which of the host's rings has its frames
-    copies: Copies | None
+    copies: Copies
     chances: Chances
     log: FrameLog | None  # of frames, where checkpoints leave them out
     window: Window | None  # where the device sees frames; None: they are handed over
@@ -111,10 +116,9 @@ class HostedEngine:
         self._new = jax.jit(self._device.new)
         self._chances = jax.jit(self._device.draw_chances)
         self._measure = jax.jit(self.population.row, donate_argnums=0)
-        self._compute = jax.jit(self.agent.compute)
         # A CUDA graph is made for certain memory: groups that shared one would rewrite it in every call.
         own = jax.default_backend() == "gpu"
-        compiled = self._device.compiled
+        compiled = partial(self._device.compiled, self._shapes()[0]._replace(seen=None, greedy=None))
         self._programs = [compiled() for _ in range(count)] if own else count * [compiled()]
         self._put = jax.jit(partial(lax.dynamic_update_slice_in_dim, axis=0), donate_argnums=0)
 
@@ -189,6 +193,7 @@ class HostedEngine:
         group, workers, programs = state.groups[number], state.workers, self._programs[number]
         steps, updates = int(group.state.agent_steps), int(group.state.online_updates)
         cycle, due = self.config.settings.learning.steps_per_update, False
+        group.packed = programs.pack(group.state)
         while steps < until_steps:
             action = self._choice(group, steps)
             workers.send(number, action)
@@ -199,43 +204,46 @@ class HostedEngine:
             if group.log is not None:
                 group.log.add(group.frame)
             yield
-            self._look_at(group, programs, action, workers.receive(number), steps + 1)
+            self._look_at(
+                group, programs, group.copies.online or group.packed.online, action, workers.receive(number), steps + 1
+            )
             steps += 1
             due = steps % cycle == 0
         if due:
             self._learn_cycle(group, programs, steps, updates)
+        group.state, group.packed = programs.unpack(group.packed), None
 
     def _choice(self, group: Group, step: int) -> np.ndarray:
         """Every agent's action in this step: what it thinks best, or what exploration drew."""
         if not 0 <= step - group.chances.first_step < CHANCES:
-            explores, random = jax.device_get(self._chances(group.state.keys.act, np.int32(step), group.state.legal))
+            explores, random = jax.device_get(self._chances(group.act_keys, np.int32(step), group.legal))
             group.chances = Chances(explores, random, step)
         now = step - group.chances.first_step
         return np.where(group.chances.explores[now], group.chances.action[now], np.asarray(group.greedy))
 
-    def _look_at(self, group: Group, programs: Programs, action: np.ndarray, result: Seen, step: int) -> None:
+    def _look_at(
+        self, group: Group, programs: Programs, network: Pieces, action: np.ndarray, result: Seen, step: int
+    ) -> None:
         parcel = self._parcel(group, action, result)
-        online = group.state.agents.online if group.copies is None else group.copies.online
-        noise = (group.state.keys.act, np.int32(step)) if self._noisy else None
-        group.eyes, group.greedy = programs.look(online, group.eyes, group.greedy, parcel, noise, group.state.legal)
+        noise = (group.act_keys, np.int32(step)) if self._noisy else None
+        group.eyes, group.greedy = programs.look(network, group.eyes, group.greedy, parcel, noise, group.legal)
 
     def _learn_cycle(self, group: Group, programs: Programs, steps: int, updates: int) -> int:
         """What follows a cycle that ended at `steps`: an update, or none in the warm-up. How many it was, 1 or 0."""
         if self._frames is not None and group.ring is not None:
             # Nothing may be reading what is about to be overwritten.
-            jax.block_until_ready(group.state.agent_steps)
+            jax.block_until_ready(group.packed)
             capacity, count = self.population.replay.capacity_steps, len(group.past)
             self._frames.store(group.ring, (steps - count) % capacity, np.stack(group.past))
         group.past.clear()
         if steps <= self.config.settings.replay.warmup_steps:
-            group.state = programs.remember(group.state, group.eyes)
+            group.packed = programs.remember(group.packed, group.eyes)
             return 0
-        online, target = group.copies or (None, None)
-        group.state, online = programs.learn(group.state, online, target, group.eyes)
+        online, target = group.copies
+        group.packed, online = programs.learn(group.packed, online, target, group.eyes)
         if self._period is not None and (updates + 1) % self._period == 0:
-            group.state, target = programs.turn(group.state)
-        if group.copies is not None:
-            group.copies = Copies(online, target)
+            group.packed, target = programs.turn(group.packed)
+        group.copies = Copies(online, target)
         return 1
 
     def _parcel(self, group: Group, action: np.ndarray, result: Seen) -> Parcel:
@@ -307,15 +315,15 @@ class HostedEngine:
             if folder is not None and self._logs_frames and self.config.checkpoint_interval_steps:
                 known = segments[number] if segments else []
                 log = FrameLog(_frames_folder(folder, number), int(s.agent_steps), known)
-            copies = (
-                Copies(*map(self._compute, (s.agents.online, s.agents.target.params))) if self._device.low else None
-            )
-            groups.append(self._under_way(s, copies, log))
+            groups.append(self._under_way(s, log))
+            copies = self._programs[number].copies(groups[-1].state)
+            if self._device.low:
+                groups[-1].copies = copies
             if where is None:
-                self._open_eyes(groups[-1], self._programs[number], workers.observation(number))
+                self._open_eyes(groups[-1], self._programs[number], copies.online, workers.observation(number))
         return HostedState(groups, workers, folder)
 
-    def _under_way(self, state: GroupState, copies: Copies | None, log: FrameLog | None) -> Group:
+    def _under_way(self, state: GroupState, log: FrameLog | None) -> Group:
         seen, greedy, spaces = state.seen, state.greedy, self._spaces
         assert seen is not None
         assert greedy is not None
@@ -330,13 +338,16 @@ class HostedEngine:
         ring = None if self._frames is None else int(state.replay.observation)
         window = open_window((len(frame), on_host.shape[1] + TAIL)) if self._has_window else None
         greedy = jax.device_put(greedy, memory_of_actions())
-        return Group(state._replace(seen=None, greedy=None), eyes, greedy, on_host, [], ring, copies, none, log, window)
+        # Copies of what never changes: the state's own are given away with it.
+        keys, legal = jnp.array(state.keys.act), None if state.legal is None else jnp.array(state.legal)
+        state = state._replace(seen=None, greedy=None)
+        return Group(state, None, keys, legal, eyes, greedy, on_host, [], ring, Copies(None, None), none, log, window)
 
-    def _open_eyes(self, group: Group, programs: Programs, observation: np.ndarray) -> None:
+    def _open_eyes(self, group: Group, programs: Programs, network: Pieces, observation: np.ndarray) -> None:
         """The first look, before anything was done."""
         nothing = np.zeros(len(observation), np.float32)
         no, led_to = nothing > 0, None if group.eyes.led_to is None else observation
-        self._look_at(group, programs, nothing, Seen(observation, nothing, no, no, led_to), 0)
+        self._look_at(group, programs, network, nothing, Seen(observation, nothing, no, no, led_to), 0)
 
     # Frames, which checkpoints leave out
 
