@@ -118,6 +118,7 @@ def test_a_population_that_fails_does_not_keep_the_others_from_finishing(
     said = completed("run", definition, *flags, environment=quick_compilation, status=1)
     assert "failed: probes_Museum--broken--0-1: " in said
     assert "only --target replicate can follow across networks" in said
+    assert "1 of 2 populations finished, 1 failed: 4,000/8,000 agent steps (50%)" in said
     assert [m.status for m in results.load(out).members] == ["missing", "missing", "finished", "finished"]
     assert "broken--0-1: failed, 0/2,000 steps" in completed("status", out, environment=quick_compilation)
     assert not (out / "videos").exists()

@@ -79,7 +79,7 @@ def run(arguments: "RunArguments", command: str) -> int:
             )  # fmt: skip
             outcome = after if cluster is None else outcome
         end |= {"finished": outcome.finished, "failed": outcome.failed, "stopped": outcome.stopped}
-    return _said(study, out, outcome, stop)
+    return _said(study, out, todo, outcome, stop)
 
 
 @contextlib.contextmanager
@@ -158,9 +158,9 @@ def _run_exact(study: Study, out: Path, command: str) -> int:
     return 0
 
 
-def _said(study: Study, out: Path, outcome: Outcome, stop: Stop) -> int:
+def _said(study: Study, out: Path, todo: dict[str, Population], outcome: Outcome, stop: Stop) -> int:
     populations = plan.existing(out)
-    rows = monitor.survey(out, study.steps, populations)
+    rows = monitor.survey(out, study.steps, todo | populations)  # some may not have begun
     missing = plan.populations(study, math.inf, plan.members(populations.values()))
     complete = not missing and all(row.state == "finished" for row in rows)
     for name, why in outcome.failed.items():
