@@ -1,16 +1,19 @@
-"""Our update of Rainbow and Dopamine's, on the same networks and batches: the same losses, priorities and parameters?
+"""Our games and updates beside Dopamine's own: the same frames, rewards, losses, priorities and parameters?
 
 python -m venv dopamine && dopamine/bin/pip install dopamine-rl==4.1.2
-python benchmarks/dopamine_update.py dopamine/bin/python
+python benchmarks/beside_dopamine.py dopamine/bin/python
 
-Pictures, actions, rewards, ends and weights are random. The second half of this file runs in Dopamine's Python, where
-lookrep is not installed.
+Games: ten of them, the same random actions, no sticky actions (theirs are drawn inside the emulator), up to the end of
+the first episode. What a game shows when it is over is left out: nobody learns from it. Updates: Rainbow's, on the same
+networks and random batches. The second half of this file runs in Dopamine's Python, where lookrep is not installed.
 """
 
+import hashlib
 import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -19,6 +22,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+GAMES = (
+    "RoadRunner",
+    "Breakout",
+    "Boxing",
+    "Freeway",
+    "Krull",
+    "Gopher",
+    "CrazyClimber",
+    "Assault",
+    "Enduro",
+    "UpNDown",
+)
+STEPS = 3000
 ACTIONS, BATCH, UPDATES, DISCOUNT = 7, 32, 20, np.float32(0.99) ** 3
 LAYERS = ((8, 4, 4, 32), (4, 2, 32, 64), (3, 1, 64, 64))  # size, stride, channels in and out
 
@@ -42,10 +58,49 @@ def batches() -> list[dict[str, np.ndarray]]:
     ]
 
 
+def played(act: Callable[[int], tuple[np.ndarray, float, bool]], first: np.ndarray, actions: int) -> list[Any]:
+    """What random actions lead to: [frame, reward] by step; of the last step, the reward alone."""
+    draw = np.random.default_rng(0)
+    seen: list[Any] = [[_digest(first), 0.0]]
+    for _ in range(STEPS):
+        frame, reward, over = act(int(draw.integers(actions)))
+        seen.append(["" if over else _digest(frame), float(reward)])
+        if over:
+            break
+    return seen
+
+
+def _digest(frame: np.ndarray) -> str:
+    return hashlib.sha256(np.ascontiguousarray(frame).tobytes()).hexdigest()
+
+
 # Ours
 
 
 def ours(theirs_python: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        found = {"games": games(theirs_python, Path(folder)), "update": updates(theirs_python, Path(folder))}
+    print(json.dumps(found, indent=2))
+
+
+def games(theirs_python: str, folder: Path) -> dict[str, str]:
+    from lookrep.hosted.atari import Atari
+
+    found = {}
+    _run_theirs(theirs_python, "games", folder)
+    for game, theirs in json.loads((folder / "games.json").read_text()).items():
+        env = Atari(game, stickiness=0.0)
+
+        def act(action: int, env: Atari = env) -> tuple[np.ndarray, float, bool]:
+            outcome = env.step(action)
+            return outcome.observation, outcome.reward, outcome.terminated
+
+        same = [a == b for a, b in zip(played(act, env.reset(0), env.spaces.num_actions), theirs, strict=True)]
+        found[game] = f"{sum(same)} of {len(same)} steps the same, score {sum(reward for _, reward in theirs):g}"
+    return found
+
+
+def updates(theirs_python: str, folder: Path) -> dict[str, Any]:
     from lookrep import agent as agents
     from lookrep import config
     from lookrep.replay import Batch
@@ -61,13 +116,11 @@ def ours(theirs_python: str) -> None:
         state, learned = jax.jit(agent.learn)(state, state.online, target, batch, jax.random.key(0))
         losses.append(float(learned.loss))
         priorities.append(np.asarray(learned.priority))
-    with tempfile.TemporaryDirectory() as folder:
-        start, end = Path(folder, "start.npz"), Path(folder, "end.npz")
-        np.savez(start, **flat("online", before), **flat("target", target))
-        subprocess.run([theirs_python, __file__, "--theirs", start, end], check=True, stdout=subprocess.DEVNULL)
-        found = dict(np.load(end))
+    np.savez(folder / "start.npz", **flat("online", before), **flat("target", target))
+    _run_theirs(theirs_python, "update", folder)
+    found = dict(np.load(folder / "end.npz"))
     after, began = flat("online", state.online), flat("online", before)
-    report = {
+    return {
         "updates": UPDATES,
         "largest difference of a loss": float(np.abs(found["losses"] - losses).max()),
         "of a priority": float(np.abs(found["priorities"] - priorities).max()),
@@ -76,7 +129,10 @@ def ours(theirs_python: str) -> None:
         "lookrep's JAX": jax.__version__,
         "Dopamine's JAX": str(found["jax"]),
     }
-    print(json.dumps(report, indent=2))
+
+
+def _run_theirs(python: str, what: str, folder: Path) -> None:
+    subprocess.run([python, __file__, "--theirs", what, folder], check=True, stdout=subprocess.DEVNULL)
 
 
 def flat(prefix: str, params: Any) -> dict[str, np.ndarray]:
@@ -96,15 +152,34 @@ def flat(prefix: str, params: Any) -> dict[str, np.ndarray]:
 # Theirs
 
 
-def theirs(start: str, end: str) -> None:
+def theirs(what: str, folder: Path) -> None:
     # It imports these at the top, for PPO and SAC only.
     for unused in ("baselines", "baselines.common", "tensorflow_probability", "tensorflow_probability.substrates"):
         sys.modules[unused] = MagicMock()
+    {"games": their_games, "update": their_updates}[what](folder)
+
+
+def their_games(folder: Path) -> None:
+    from dopamine.discrete_domains import atari_lib
+
+    found = {}
+    for game in GAMES:
+        env = atari_lib.create_atari_environment(game_name=game, sticky_actions=False)
+
+        def act(action: int, env: Any = env) -> tuple[np.ndarray, float, bool]:
+            observation, reward, over, _ = env.step(action)
+            return observation, reward, over
+
+        found[game] = played(act, env.reset(), env.action_space.n)
+    (folder / "games.json").write_text(json.dumps(found))
+
+
+def their_updates(folder: Path) -> None:
     from dopamine.jax import networks
     from dopamine.jax.agents.dqn import dqn_agent
     from dopamine.jax.agents.rainbow import rainbow_agent
 
-    arrays = np.load(start)
+    arrays = np.load(folder / "start.npz")
     online, target = (
         {
             "params": {
@@ -141,12 +216,12 @@ def theirs(start: str, end: str) -> None:
         for layer, parts in online["params"].items()
         for part, array in parts.items()
     }
-    np.savez(end, losses=losses, priorities=priorities, jax=np.array(jax.__version__), **after)
+    np.savez(folder / "end.npz", losses=losses, priorities=priorities, jax=np.array(jax.__version__), **after)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--theirs"]:
-        theirs(*sys.argv[2:4])
+        theirs(sys.argv[2], Path(sys.argv[3]))
     elif len(sys.argv) == 2:
         ours(sys.argv[1])
     else:
