@@ -17,6 +17,7 @@ from lookrep.errors import UserError
 
 Head = Literal["dqn", "c51", "qr", "iqn"]
 TargetName = Literal["hard", "polyak", "replicate", "frozen"]
+ReplayMemory = Literal["auto", "device", "host"]
 Precision = Literal["f32", "bf16"]
 
 
@@ -71,7 +72,7 @@ class ReplayConfig:
     """agent steps of exploration before the first update"""
     prioritised: bool = False
     """sample by priority with Dopamine's rules instead of uniformly"""
-    replay_memory: Literal["auto", "device", "host"] = "auto"
+    replay_memory: ReplayMemory = "auto"
     """where frames from emulators are kept; auto: on the device if they fit, otherwise in the host's memory"""
 
 

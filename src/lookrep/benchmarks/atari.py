@@ -6,7 +6,9 @@ Every figure stands beside what the emulators alone reach in the same run: as ma
 import dataclasses
 import multiprocessing
 import os
+import resource
 import statistics
+import sys
 import time
 from collections.abc import Iterator
 from types import TracebackType
@@ -15,7 +17,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lookrep.config import Precision, RunConfig, TargetName, preset
+from lookrep.config import Precision, ReplayMemory, RunConfig, TargetName, preset
 from lookrep.hosted import make
 from lookrep.training.hosted import HostedEngine
 
@@ -38,6 +40,7 @@ class Case(NamedTuple):
     groups: int | None = None
     workers: int | None = None
     capacity_steps: int = 1_000_000
+    replay_memory: ReplayMemory = "auto"
 
 
 def emulator_limit(game: str, processes: int, seconds: float = 4.0) -> float:
@@ -69,7 +72,10 @@ class Trainer:
         settings = dataclasses.replace(
             settings,
             replay=dataclasses.replace(
-                settings.replay, warmup_steps=WARMUP_STEPS, replay_capacity_steps=case.capacity_steps
+                settings.replay,
+                warmup_steps=WARMUP_STEPS,
+                replay_capacity_steps=case.capacity_steps,
+                replay_memory=case.replay_memory,
             ),
             target=dataclasses.replace(settings.target, target=case.target),
             network=dataclasses.replace(settings.network, precision=case.precision),
@@ -163,8 +169,10 @@ def _train_beside(case: Case) -> list[float]:
 
 
 def _memory(agents: int) -> dict[str, Any]:
+    """The most that this process has used so far, of the host's memory and of the device's."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    found: dict[str, Any] = {"host_gigabytes_per_agent": round(used / agents / 1e9, 2)}
     stats = jax.devices()[0].memory_stats() or {}
-    found: dict[str, Any] = {}
     if "peak_bytes_in_use" in stats:
         found["device_gigabytes_per_agent"] = round(stats["peak_bytes_in_use"] / agents / 1e9, 2)
     return found

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import tyro
 
 from lookrep.commands.parsing import parse
-from lookrep.config import AGENTS
+from lookrep.config import AGENTS, ReplayMemory
 from lookrep.errors import UserError
 
 
@@ -37,6 +37,8 @@ class Arguments:
     """so many Atari populations at the same time, each in a process of its own (on a GPU better under NVIDIA MPS)"""
     replay_capacity_steps: int = 1_000_000
     """of each Atari agent"""
+    replay_memory: ReplayMemory = "auto"
+    """where frames of Atari are kept"""
     peer: Literal["none", "rejax", "dopamine"] = "none"
     """also time this library, in turns with ours: rejax's DQN on MinAtar, Dopamine's Rainbow on Atari"""
     peer_python: Path | None = None
@@ -104,6 +106,7 @@ def _atari(arguments: Arguments) -> int:
         arguments.precision,
         arguments.groups,
         capacity_steps=arguments.replay_capacity_steps,
+        replay_memory=arguments.replay_memory,
     )
     report: dict[str, Any] = {"machine": minatar.machine(), "rows": []}
     _say(json.dumps(report["machine"]))
