@@ -36,7 +36,7 @@ def test_a_time_limit_truncates() -> None:
 
 def test_floats_become_float32_and_actions_may_start_anywhere() -> None:
     env = hosted.make("hosted.toys:Walk")
-    assert env.spaces == ((3,), np.float32, 3, 1, True)
+    assert env.spaces == ((3,), np.float32, 3, 1, True, 0)
     assert env.action_names() == ["-1", "0", "1"]
     places = []
     for action in range(3):
@@ -47,7 +47,7 @@ def test_floats_become_float32_and_actions_may_start_anywhere() -> None:
 
 
 def test_bytes_stay_bytes_and_an_environment_may_say_that_it_never_truncates() -> None:
-    assert hosted.check("hosted.toys:Pixels") == ((2, 2), np.uint8, 3, 1, False)
+    assert hosted.check("hosted.toys:Pixels") == ((2, 2), np.uint8, 3, 1, False, 0)
 
 
 def test_an_environment_that_cannot_draw_has_no_screen() -> None:

@@ -104,19 +104,21 @@ def test_a_resumed_pool_goes_on_as_if_nothing_had_happened(processes: int) -> No
         play(workers, 0, NUMBERS, range(30))
         state, last = workers.state(), workers.observation(0).copy()
         uncut = play(workers, 0, NUMBERS, range(30, 60))
-        assert [(part.dtype, part.ndim) for part in state] == [(np.int64, 1), (np.int64, 1), (np.uint8, 1)]
+        assert [(part.dtype, part.ndim) for part in state[:3]] == [(np.int64, 1), (np.int64, 1), (np.uint8, 1)]
+        assert state.starts is None  # a seed says it all
     with Workers(WALKS, NUMBERS, SEED, groups=HALVES, processes=processes, resume=state) as workers:
         assert np.array_equal(np.concatenate([workers.observation(0), workers.observation(1)]), last)
-        assert all(np.array_equal(*pair) for pair in zip(workers.state(), state, strict=True))
+        assert all(np.array_equal(*pair) for pair in zip(workers.state()[:3], state[:3], strict=True))
         resumed = play(workers, 0, NUMBERS[:2], range(30, 60)) | play(workers, 1, NUMBERS[2:], range(30, 60))
     assert resumed == uncut
 
 
-def test_two_atari_games_resume_on_the_same_bytes() -> None:
-    """Breakout ends about every 150 steps; Q*bert is one of the games that cannot simply be restored."""
-    names, numbers = ["atari/Breakout", "atari/Qbert"], [0, 1]
+@pytest.mark.parametrize("names", [["Breakout", "Qbert"], ["Frostbite", "Kaboom"]], ids=" and ".join)
+def test_two_atari_games_resume_on_the_same_bytes(names: list[str]) -> None:
+    """Q*bert is one of the games that cannot simply be restored; Frostbite and Kaboom are of those whose episodes begin
+    with something that the last one left behind."""
+    names, numbers = [f"atari/{name}" for name in names], [0, 1]
     with Workers(names, numbers, SEED, groups=[slice(0, 2)], processes=2) as workers:
-        assert workers.num_actions.tolist() == [4, 6]
         play(workers, 0, numbers, range(170))
         state = workers.state()
         uncut = play(workers, 0, numbers, range(170, 350))

@@ -6,7 +6,11 @@ are in `atari_roms.py`.
 
 ALE's own sticky actions draw from a generator inside the emulator that can be neither set nor saved. Here they are
 drawn outside, by the same rule (each emulator frame keeps the previous action with probability 0.25), so an episode is
-a function of its seed and its actions.
+a function of its start, its seed and its actions.
+
+How it starts is ALE's business too: `reset_game` presses the console's switch and does not clear its memory, so in some
+games something of the last episode stays behind, the state of a random number generator for one. In the others a
+saved state does the same in a hundredth of the time.
 """
 
 from collections.abc import Callable
@@ -24,13 +28,14 @@ MAX_STEPS = 27_000  # of an episode: 108 000 emulator frames, half an hour of pl
 FRAME_STACK = 4
 SIDE = 84
 TRIAL_FRAMES = 60
+START_BYTES = 16_384  # for a state of the emulator (under 8 KB) and a picture
 
 
 def spaces(game: str) -> Spaces:
     """What an agent sees and does in a game, without playing it."""
     atari_roms.rom_path(game)
     actions = len(atari_roms.minimal_actions(game))
-    return Spaces((SIDE, SIDE), np.dtype(np.uint8), actions, FRAME_STACK, can_truncate=True)
+    return Spaces((SIDE, SIDE), np.dtype(np.uint8), actions, FRAME_STACK, True, START_BYTES)
 
 
 class Atari:
@@ -47,24 +52,53 @@ class Atari:
         self._actions = atari_roms.minimal_actions(game)
         self._ale = atari_roms.emulator(game)
         self._ale.reset_game()
-        # What an episode starts with is kept: after a restored state the emulator still shows the screen of before.
-        self._first_screen = self._ale.getScreenGrayscale()
-        self._first_screen_rgb = self._ale.getScreenRGB()
-        self._first_picture = self._cv2.resize(self._first_screen, (SIDE, SIDE), interpolation=self._cv2.INTER_AREA)
-        self._restart = exact_restart(self._ale, self._actions, lambda: self._ale.loadROM(atari_roms.rom_path(game)))
+        self._see_start()
+        self._leaves_traces = atari_roms.leaves_traces(game)
+        if not self._leaves_traces:
+            self._restart = exact_restart(
+                self._ale, self._actions, lambda: self._ale.loadROM(atari_roms.rom_path(game))
+            )
+        self._start = bytes(START_BYTES)
         self._screens = np.zeros((2, *self._first_screen.shape), np.uint8)
         self._earlier, self._later = self._screens
         self._picture = np.zeros((SIDE, SIDE), np.uint8)
         self.reset(0)
 
-    def reset(self, seed: int) -> np.ndarray:
-        """Begin an episode; everything that happens in it follows from `seed` and the actions."""
-        self._restart()
+    def reset(self, seed: int, start: bytes = b"") -> np.ndarray:
+        """Begin an episode; what happens in it follows from `seed` and the actions, and from what the one before left
+        behind, in games where something is."""
+        if self._leaves_traces:
+            self._begin(start)
+        else:
+            self._restart()
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._sticking = self._actions[0]  # the no-op
         self._steps = 0
         self._screens[:] = self._first_screen
         return self._first_picture
+
+    def start(self) -> bytes:
+        return self._start
+
+    def _begin(self, start: bytes) -> None:
+        self._ale.reset_game()  # some states lack something that only this sets
+        size = int.from_bytes(start[:4], "little")
+        if size:
+            self._ale.restoreState(atari_roms.libraries().ale_py.ALEState(start[4 : 4 + size]))
+            picture = np.frombuffer(start, np.uint8, SIDE * SIDE, 4 + size)
+            self._first_picture, self._start = picture.reshape(SIDE, SIDE), start
+            return
+        self._see_start()
+        state = self._ale.cloneState().serialize()
+        self._start = (len(state).to_bytes(4, "little") + state + self._first_picture.tobytes()).ljust(
+            START_BYTES, b"\0"
+        )
+
+    def _see_start(self) -> None:
+        """Keep what an episode starts with: after a restored state the emulator still shows the screen of before."""
+        self._first_screen = self._ale.getScreenGrayscale()
+        self._first_screen_rgb = self._ale.getScreenRGB()
+        self._first_picture = self._cv2.resize(self._first_screen, (SIDE, SIDE), interpolation=self._cv2.INTER_AREA)
 
     def step(self, action: int) -> Outcome:
         """Four emulator frames with one action, some of which may stick to the one before."""
@@ -100,10 +134,8 @@ class Atari:
 def exact_restart(ale: Any, actions: tuple[Any, ...], reload: Callable[[], None]) -> Callable[[], None]:
     """The quickest way back to an emulator's present state, just after its first reset, that is found to be exact.
 
-    `reset_game` does not clear the console's memory: in 29 of ale-py's 104 games for one player an episode then starts
-    with something that the last one left behind. `restoreState` of what followed the first reset takes 50 µs, but in
-    five games (Amidar and Q*bert are two) the state lacks something, unless a reset came before it (8 ms). Loading
-    the ROM anew always works (0.1 s).
+    `restoreState` of what followed the first reset takes 50 µs, but in five games (Amidar and Q*bert are two) the state
+    lacks something, unless a reset came before it (8 ms). Loading the ROM anew always works (0.1 s).
     """
     start = ale.cloneState()
 

@@ -28,6 +28,7 @@ class Table(NamedTuple):
     terminated: np.ndarray  # bool [n]
     truncated: np.ndarray  # bool [n]
     final_observation: np.ndarray | None  # [n, …]
+    start: np.ndarray | None  # uint8 [n, bytes]: what the running episodes began from
 
 
 class Layout(NamedTuple):
@@ -37,20 +38,22 @@ class Layout(NamedTuple):
     observation_shape: tuple[int, ...]
     observation_dtype: np.dtype
     keeps_final: bool
+    start_bytes: int
 
     def columns(self) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
         observation = ((self.rows, *self.observation_shape), self.observation_dtype)
         flag = ((self.rows,), np.dtype(bool))
         columns = {"action": ((self.rows,), np.dtype(np.uint8)), "observation": observation}
         columns |= {"reward": ((self.rows,), np.dtype(np.float32)), "terminated": flag, "truncated": flag}
-        return columns | ({"final_observation": observation} if self.keeps_final else {})
+        columns |= {"final_observation": observation} if self.keeps_final else {}
+        return columns | ({"start": ((self.rows, self.start_bytes), np.dtype(np.uint8))} if self.start_bytes else {})
 
     def nbytes(self) -> int:
         return sum(_aligned(math.prod(shape) * dtype.itemsize) for shape, dtype in self.columns().values())
 
     def over(self, memory: Any) -> Table:
         """The table over `nbytes()` bytes of memory, which stays in use while any column is."""
-        columns: dict[str, Any] = {"final_observation": None}
+        columns: dict[str, Any] = {"final_observation": None, "start": None}
         offset = 0
         for name, (shape, dtype) in self.columns().items():
             count = math.prod(shape)
@@ -62,17 +65,19 @@ class Layout(NamedTuple):
 def layout(rows: int, spaces: Spaces) -> Layout:
     """Final observations are kept where a cut episode needs its last one; stacked frames are the trainer's to keep."""
     keeps_final = spaces.can_truncate and spaces.frame_stack == 1
-    return Layout(rows, spaces.observation_shape, spaces.observation_dtype, keeps_final)
+    return Layout(rows, spaces.observation_shape, spaces.observation_dtype, keeps_final, spaces.start_bytes)
 
 
 class Member(NamedTuple):
-    """An agent, its environment, and where it stands: the actions taken so far in its running episode."""
+    """An agent, its environment, and where it stands: what its running episode began from, if more than a seed, and the
+    actions taken so far."""
 
     row: int
     name: str
     agent: int
     episode: int
     actions: bytes
+    start: bytes = b""
 
 
 def episode_seed(seed: int, agent: int, episode: int) -> int:
@@ -119,14 +124,18 @@ class Crew:
             observation = self._reset(row)
         table.observation[row] = observation
 
-    def _reset(self, row: int) -> np.ndarray:
-        return self._envs[row].reset(episode_seed(self._seed, self._members[row].agent, self._episodes[row]))
+    def _reset(self, row: int, start: bytes = b"") -> np.ndarray:
+        env = self._envs[row]
+        observation = env.reset(episode_seed(self._seed, self._members[row].agent, self._episodes[row]), start)
+        if self._table.start is not None:
+            self._table.start[row] = np.frombuffer(env.start(), np.uint8)
+        return observation
 
     def _replay(self, member: Member) -> None:
         """Begin the running episode again and repeat what was done in it."""
         row, env = member.row, self._envs[member.row]
         try:
-            observation = self._reset(row)
+            observation = self._reset(row, member.start)
             for count, action in enumerate(member.actions, start=1):
                 observation, _, terminated, truncated = env.step(action)
                 if terminated or truncated:

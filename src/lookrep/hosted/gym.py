@@ -26,10 +26,14 @@ class Gym:
         self.spaces = _spaces(name, env)
         self._first_action = int(env.action_space.start)
 
-    def reset(self, seed: int) -> np.ndarray:
+    def reset(self, seed: int, start: bytes = b"") -> np.ndarray:
         """Begin an episode with its own seed."""
+        del start
         observation, _ = self._env.reset(seed=seed)
         return self._checked(observation)
+
+    def start(self) -> bytes:
+        return b""
 
     def step(self, action: int) -> Outcome:
         observation, reward, terminated, truncated, _ = self._env.step(self._first_action + action)

@@ -13,6 +13,7 @@ class Spaces(NamedTuple):
     num_actions: int  # at most 256: actions travel and are logged as bytes
     frame_stack: int  # observations that an agent sees at a time, the newest last; 1: just this one
     can_truncate: bool
+    start_bytes: int = 0  # what `start` gives, where an episode's beginning depends on more than its seed
 
 
 class Outcome(NamedTuple):
@@ -25,15 +26,21 @@ class Outcome(NamedTuple):
 
 
 class HostEnvironment(Protocol):
-    """One environment, stepped in some worker. Equal seeds and actions give equal episodes: a resume replays them.
+    """One environment, stepped in some worker. Equal starts, seeds and actions give equal episodes: a resume replays
+    them.
 
     Observations that `reset` and `step` give may be overwritten by the next call: who keeps one copies it.
     """
 
     spaces: Spaces
 
-    def reset(self, seed: int) -> np.ndarray:
-        """Begin an episode, whatever came before; everything in it follows from `seed` and the actions."""
+    def reset(self, seed: int, start: bytes = b"") -> np.ndarray:
+        """Begin an episode; everything in it follows from `seed`, the actions and, with `spaces.start_bytes`, from what
+        came before, unless `start` says otherwise."""
+        ...
+
+    def start(self) -> bytes:
+        """What the running episode began from, for another `reset`: `spaces.start_bytes` bytes."""
         ...
 
     def step(self, action: int) -> Outcome:

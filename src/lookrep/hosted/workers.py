@@ -59,6 +59,7 @@ class WorkersState(NamedTuple):
     episode: np.ndarray  # int64 [n], from 0
     offsets: np.ndarray  # int64 [n + 1]: agent i's actions are actions[offsets[i] : offsets[i + 1]]
     actions: np.ndarray  # uint8
+    starts: np.ndarray | None = None  # uint8 [n, bytes]: what the episodes began from, where a seed does not say it all
 
 
 class Workers:
@@ -92,11 +93,17 @@ class Workers:
             raise UserError(f"the saved state is of {len(start.episode)} environments, not of {len(names)}")
         logs = _split(start)
         members = [
-            Member(row, names[row], agents[row], int(start.episode[row]), logs[row].tobytes())
+            Member(
+                row,
+                names[row],
+                agents[row],
+                int(start.episode[row]),
+                logs[row].tobytes(),
+                b"" if start.starts is None else start.starts[row].tobytes(),
+            )
             for row in range(len(names))
         ]
         self._groups = list(groups)
-        self._logs = [_Log(start.episode[part], logs[part]) for part in groups]
         count = min(processes, len(names))
         patience = patience_for(count) if spin_s is None else spin_s
         self._crews: Processes | _Here = (
@@ -105,6 +112,9 @@ class Workers:
             else _Here(members, seed, shape, groups)
         )
         table = self._crews.table
+        self._logs = [
+            _Log(start.episode[part], logs[part], None if table.start is None else table.start[part]) for part in groups
+        ]
         self._actions = [table.action[part] for part in groups]
         self._seen = [_seen(table, part) for part in groups]
         self._under_way = [False for _ in groups]
@@ -142,7 +152,13 @@ class Workers:
         episodes = np.concatenate([log.episode for log in logs])
         running = [actions for log in logs for actions in log.running()]
         offsets = np.cumsum([0, *(len(actions) for actions in running)], dtype=np.int64)
-        return WorkersState(episodes, offsets, np.concatenate([np.zeros(0, np.uint8), *running]))
+        starts = [log.starts for log in logs if log.starts is not None]
+        return WorkersState(
+            episodes,
+            offsets,
+            np.concatenate([np.zeros(0, np.uint8), *running]),
+            np.concatenate(starts) if starts else None,
+        )
 
     def close(self) -> None:
         """End the workers. The memory goes when the last array that was handed out does."""
@@ -186,10 +202,11 @@ class _Here:
 
 
 class _Log:
-    """The actions that a group's agents took in their running episodes."""
+    """How a group's running episodes began, and the actions that its agents took in them."""
 
-    def __init__(self, episode: np.ndarray, running: Sequence[np.ndarray]) -> None:
+    def __init__(self, episode: np.ndarray, running: Sequence[np.ndarray], starts: np.ndarray | None) -> None:
         self.episode = episode.astype(np.int64)
+        self._newest, self.starts = starts, None if starts is None else starts.copy()
         self._steps = np.array([len(actions) for actions in running], np.int64)
         self._agents = np.arange(len(running))
         self._actions = np.zeros((len(running), max(LOG_STEPS, 2 * int(self._steps.max(initial=0)))), np.uint8)
@@ -203,6 +220,8 @@ class _Log:
         self._steps += 1
         self._steps[ended] = 0
         self.episode += ended
+        if self.starts is not None and self._newest is not None and ended.any():
+            self.starts[ended] = self._newest[ended]
 
     def running(self) -> list[np.ndarray]:
         return [self._actions[agent, : self._steps[agent]] for agent in self._agents]

@@ -16,6 +16,7 @@ checkpoints and the loop around it all, in `lookrep.training.run`.
 import base64
 import dataclasses
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -137,6 +138,8 @@ class HostedEngine:
         where = state.workers.state()
         actions = base64.b64encode(where.actions.tobytes()).decode()
         episodes = {"episode": where.episode.tolist(), "offsets": where.offsets.tolist(), "actions": actions}
+        if where.starts is not None:
+            episodes["starts"] = base64.b64encode(zlib.compress(where.starts.tobytes())).decode()
         meta: dict[str, Any] = {"environments": episodes}
         if self._logs_frames:
             meta["frames"] = self._flushed(state)
@@ -150,7 +153,12 @@ class HostedEngine:
             return self._started(self._fresh(), None, folder)
         stored = meta["environments"]
         actions = np.frombuffer(base64.b64decode(stored["actions"]), np.uint8)
-        where = WorkersState(np.array(stored["episode"], np.int64), np.array(stored["offsets"], np.int64), actions)
+        episode, offsets = (np.array(stored[name], np.int64) for name in ("episode", "offsets"))
+        starts = None
+        if "starts" in stored:
+            starts = np.frombuffer(zlib.decompress(base64.b64decode(stored["starts"])), np.uint8)
+            starts = starts.reshape(len(episode), -1)
+        where = WorkersState(episode, offsets, actions, starts)
         segments = _segments(meta) if self._logs_frames else [[] for _ in tree]
         # The frames first: where they are damaged, nothing else has been started yet.
         groups = []
