@@ -1,5 +1,6 @@
 """What an agent sees depends on its seed, its number and its actions: not on processes, groups, timing or a restart."""
 
+import json
 import threading
 from collections.abc import Sequence
 
@@ -125,6 +126,7 @@ def test_two_atari_games_resume_on_the_same_bytes(names: list[str]) -> None:
         after = workers.state()
     assert state.episode.sum() > 0  # at least one end before, and one after
     assert (after.episode - state.episode).sum() > 0
+    state = WorkersState.from_json(json.loads(json.dumps(state.to_json())))
     with Workers(names, numbers, SEED, groups=[slice(0, 1), slice(1, 2)], processes=1, resume=state) as workers:
         assert play(workers, 0, [0], range(170, 350)) | play(workers, 1, [1], range(170, 350)) == uncut
 

@@ -10,10 +10,12 @@ timing. Emulators cannot be saved, so the running episodes' actions are kept her
 is made with them plays them again.
 """
 
+import base64
 import os
+import zlib
 from collections.abc import Sequence
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -60,6 +62,17 @@ class WorkersState(NamedTuple):
     offsets: np.ndarray  # int64 [n + 1]: agent i's actions are actions[offsets[i] : offsets[i + 1]]
     actions: np.ndarray  # uint8
     starts: np.ndarray | None = None  # uint8 [n, bytes]: what the episodes began from, where a seed does not say it all
+
+    def to_json(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        found = {"episode": self.episode.tolist(), "offsets": self.offsets.tolist(), "actions": _text(self.actions)}
+        return found | ({} if self.starts is None else {"starts": _text(self.starts)})
+
+    @staticmethod
+    def from_json(stored: dict[str, Any]) -> "WorkersState":
+        episode, offsets = (np.array(stored[name], np.int64) for name in ("episode", "offsets"))
+        starts = _bytes(stored["starts"]).reshape(len(episode), -1) if "starts" in stored else None
+        return WorkersState(episode, offsets, _bytes(stored["actions"]), starts)
 
 
 class Workers:
@@ -176,6 +189,14 @@ class Workers:
 def fresh_state(agents: int) -> WorkersState:
     """Before the first step."""
     return WorkersState(np.zeros(agents, np.int64), np.zeros(agents + 1, np.int64), np.zeros(0, np.uint8))
+
+
+def _text(array: np.ndarray) -> str:
+    return base64.b64encode(zlib.compress(array.tobytes())).decode()
+
+
+def _bytes(text: str) -> np.ndarray:
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), np.uint8)
 
 
 def _seen(table: Table, part: slice) -> Seen:

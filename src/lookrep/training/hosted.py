@@ -13,10 +13,8 @@ How environments are stepped is in `lookrep.hosted`; what runs on the device, in
 checkpoints and the loop around it all, in `lookrep.training.run`.
 """
 
-import base64
 import dataclasses
 import math
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -135,12 +133,7 @@ class HostedEngine:
 
     def saved(self, state: HostedState, folder: Path) -> tuple[list[GroupState], dict[str, Any]]:
         """What a checkpoint must hold: arrays, where the environments stand, and which files have the frames."""
-        where = state.workers.state()
-        actions = base64.b64encode(where.actions.tobytes()).decode()
-        episodes = {"episode": where.episode.tolist(), "offsets": where.offsets.tolist(), "actions": actions}
-        if where.starts is not None:
-            episodes["starts"] = base64.b64encode(zlib.compress(where.starts.tobytes())).decode()
-        meta: dict[str, Any] = {"environments": episodes}
+        meta: dict[str, Any] = {"environments": state.workers.state().to_json()}
         if self._logs_frames:
             meta["frames"] = self._flushed(state)
             _tidy(folder, meta)
@@ -151,14 +144,7 @@ class HostedEngine:
         """A restored state where it is computed on, with its environments played to where they were; or a new one."""
         if tree is None:
             return self._started(self._fresh(), None, folder)
-        stored = meta["environments"]
-        actions = np.frombuffer(base64.b64decode(stored["actions"]), np.uint8)
-        episode, offsets = (np.array(stored[name], np.int64) for name in ("episode", "offsets"))
-        starts = None
-        if "starts" in stored:
-            starts = np.frombuffer(zlib.decompress(base64.b64decode(stored["starts"])), np.uint8)
-            starts = starts.reshape(len(episode), -1)
-        where = WorkersState(episode, offsets, actions, starts)
+        where = WorkersState.from_json(meta["environments"])
         segments = _segments(meta) if self._logs_frames else [[] for _ in tree]
         # The frames first: where they are damaged, nothing else has been started yet.
         groups = []
