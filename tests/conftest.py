@@ -1,10 +1,16 @@
-"""Fixtures that several test modules ask for by name; nothing here happens by itself."""
+"""Fixtures that several test modules ask for by name, and ears for Ctrl-C."""
 
+import signal
 from collections.abc import Iterator
 
 import jax
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
+
+# What a shell or a CI service starts in the background may be deaf to Ctrl-C, and so would be all that tests start and
+# then interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 QUICK = {
     "jax_disable_most_optimizations": True,
