@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from lookrep import config as configs
 from lookrep.errors import UserError
@@ -154,10 +155,13 @@ def draw(found: Sequence[Comparison]) -> Figure:
         x = [c.iteration for c in known]
         low, high = ([float(f(c.theirs)) for c in known] for f in (np.min, np.max))
         axes.fill_between(x, low, high, color=grey, alpha=0.35, linewidth=0)
-        axes.plot(x, [float(c.theirs.mean()) for c in known], color=grey, linestyle="--")
+        axes.vlines(x, low, high, color=grey, alpha=0.35, linewidth=6)  # a band of one iteration has no width
+        axes.plot(x, [float(c.theirs.mean()) for c in known], color=grey, linestyle="--", marker="_")
         means = np.array([float(c.ours.mean()) for c in here])
         spread = [means - [float(c.ours.min()) for c in here], [float(c.ours.max()) for c in here] - means]
         axes.errorbar([c.iteration for c in here], means, spread, color=blue, marker="o", markersize=4, capsize=2)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        axes.set_xlim(here[0].iteration - 0.5, here[-1].iteration + 0.5)
     page.upper.supxlabel("iteration", fontsize=style.LABEL_SIZE)
     page.upper.supylabel("score", fontsize=style.LABEL_SIZE)
     return page.figure
