@@ -298,6 +298,19 @@ def replace(config: RunConfig, **changes: Any) -> RunConfig:
     return dataclasses.replace(config, **changes)
 
 
+def shared(config: RunConfig) -> RunConfig:
+    """What runs must have in common to be trained in one program: all but their target update, their random numbers and
+    how often they save.
+
+    >>> hard, polyak = (preset("rainbow") for _ in range(2))
+    >>> polyak = dataclasses.replace(polyak, target=TargetConfig("polyak"))
+    >>> shared(RunConfig("minatar/breakout", settings=hard)) == shared(RunConfig("minatar/breakout", settings=polyak))
+    True
+    """
+    settings = dataclasses.replace(config.settings, target=TargetConfig())
+    return replace(config, agents=config.devices, first_agent=0, seed=0, checkpoint_interval_steps=0, settings=settings)
+
+
 AGENTS = ("dqn", "double-dqn", "c51", "qr-dqn", "iqn", "rainbow", "full-rainbow", "dopamine-rainbow", "paper-lr")
 
 

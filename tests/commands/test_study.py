@@ -168,7 +168,7 @@ def status_folder(out: Path) -> Path:
 def test_status_says_how_far_every_population_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys, "status", str(status_folder(tmp_path))).splitlines()
     assert lines[0] == (
-        "Four target updates on MinAtar (gpu): 1 of 4 populations finished, 1 failed: 280,000/800,000 agent steps (35%)"
+        "Target updates on MinAtar (gpu): 1 of 5 populations finished, 1 failed: 280,000/1,000,000 agent steps (28%)"
     )
     assert [line.strip() for line in lines[1:]] == [
         "minatar_breakout--hard--0-19: finished, 10,000/10,000 steps × 20, return 0.5 ± 0.11, 2,000 steps/s",
@@ -176,6 +176,7 @@ def test_status_says_how_far_every_population_is(tmp_path: Path, capsys: pytest.
         "the disk is full",
         "minatar_breakout--replicate-all--0-19: waiting, 0/10,000 steps × 20",
         "minatar_breakout--replicate-one--0-19: waiting, 0/10,000 steps × 20",
+        "minatar_breakout--recipe--0-19: waiting, 0/10,000 steps × 20",
     ]
 
 

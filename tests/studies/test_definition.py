@@ -104,10 +104,17 @@ def test_minatar_kr_goes_from_a_two_hundredth_to_twice_the_lookahead_updates() -
     assert ratios == sorted(ratios)
 
 
-def test_minatar_targets_on_a_gpu_is_400_runs_of_5_million_steps() -> None:
+def test_minatar_targets_on_a_gpu_is_500_runs_of_5_million_steps() -> None:
     study = definition.load("minatar-targets", "gpu")
-    assert (runs(study), study.steps) == (400, 5_000_000)
-    assert (study.overrides["target_period_updates"], study.overrides["replicate_updates"]) == (250, 25)
+    assert (runs(study), study.steps) == (500, 5_120_000)
+    assert (study.overrides["target_period_updates"], study.overrides["replicate_updates"]) == (125, 12)
+
+
+@pytest.mark.parametrize("name", ["minatar-targets", "minatar-kr", "minatar-recipe", "minatar-width", "network-pairs"])
+def test_function_gaps_are_not_measured_at_the_same_moment_of_every_turn(name: str) -> None:
+    study = definition.load(name, "gpu")
+    assert study.steps % study.overrides["log_interval_steps"] == 0
+    assert study.overrides["log_interval_steps"] // 4 % study.overrides["target_period_updates"]
 
 
 def test_both_baselines_are_tuned_around_the_settings_of_the_comparison() -> None:
@@ -115,18 +122,9 @@ def test_both_baselines_are_tuned_around_the_settings_of_the_comparison() -> Non
     periods = [v.changes["target_period_updates"] for v in study.variants if v.changes["target"] == "hard"]
     taus = [v.changes["tau"] for v in study.variants if v.changes["target"] == "polyak"]
     targets = definition.load("minatar-targets", "gpu")
-    assert (
-        periods[0]
-        < targets.overrides["target_period_updates"] / 8
-        < targets.overrides["target_period_updates"] * 8
-        <= periods[-1]
-    )
-    assert (
-        taus[0]
-        < targets.variant("polyak").changes["tau"] / 4
-        < targets.variant("polyak").changes["tau"] * 10
-        <= taus[-1]
-    )
+    assert len(periods) == len(taus)
+    assert targets.overrides["target_period_updates"] in periods[1:-1]
+    assert targets.variant("polyak").changes["tau"] in taus[1:-1]
 
 
 def test_recipes_for_replicate_differ_from_the_papers_in_what_their_names_say() -> None:
@@ -189,7 +187,7 @@ def test_more_of_a_study_can_be_asked_for_later_but_nothing_else() -> None:
     both = definition.union(first, second, "here")
     assert both.environments == ("minatar/freeway", "minatar/breakout")
     assert ([v.name for v in both.variants], both.seeds, both.baseline) == (["hard", "polyak"], 5, "hard")
-    with pytest.raises(UserError, match="here holds a study with steps = 5000000, not 400: choose another --out"):
+    with pytest.raises(UserError, match="here holds a study with steps = 5120000, not 400: choose another --out"):
         definition.union(whole, definition.narrow(whole, steps=400), "here")
     with pytest.raises(UserError, match="name = minatar-targets, not minatar-kr"):
         definition.union(whole, definition.load("minatar-kr", "gpu"), "here")

@@ -95,6 +95,29 @@ def test_a_study_that_is_interrupted_goes_on_where_it_was(
     assert [len(s.get("finished", [])) for s in results.load(out).sittings] == [0, 1, 1]
 
 
+def test_variants_trained_in_one_program_are_killed_and_resumed_without_a_trace(
+    whole: Path, tmp_path: Path, quick_compilation: dict[str, str]
+) -> None:
+    definition = write_study(tmp_path)
+    flags = ("--together", "4", "--no-film")
+    completed("run", definition, "--out", tmp_path / "uncut", *flags, environment=quick_compilation)
+    for name in POPULATIONS:  # the same run as alone, but for rounding
+        ours, theirs = (rows(out / "populations" / name) for out in (tmp_path / "uncut", whole))
+        assert [row["agent_steps"] for row in ours] == [row["agent_steps"] for row in theirs]
+        assert [row["target_updates"] for row in ours] == [row["target_updates"] for row in theirs]
+        assert ours[:10] == theirs[:10]  # the warm-up
+        assert saved(tmp_path / "uncut" / "populations" / name) == ["000000006000"]
+    out = tmp_path / "cut"
+    process = start("run", definition, "--out", out, *flags, environment=quick_compilation)
+    wait_until(lambda: bool(saved(out / "populations" / POPULATIONS[1])), process)
+    assert kill(out / "populations" / POPULATIONS[0])
+    said, _ = process.communicate(timeout=120)
+    for name in POPULATIONS:
+        assert f"failed: {name}: ended by SIGKILL" in said
+    completed("run", out, *flags, environment=quick_compilation)
+    assert same_metrics(out, tmp_path / "uncut")
+
+
 def test_the_minutes_are_kept_and_what_was_running_goes_on_later(
     whole: Path, tmp_path: Path, quick_compilation: dict[str, str]
 ) -> None:
@@ -126,7 +149,7 @@ def test_a_population_that_fails_does_not_keep_the_others_from_finishing(
 
 def test_two_processes_do_not_train_the_same_population(tmp_path: Path) -> None:
     run = tmp_path / "populations" / "a--b--0-1"
-    job = worker.Job(str(tmp_path), "a--b--0-1", {}, False)
+    job = worker.Job(str(tmp_path), {"a--b--0-1": {}}, False)
     with folder.claim(run):
         assert folder.is_running(run)
         with pytest.raises(folder.Busy, match=f"is being trained by process {os.getpid()}: wait for it, or stop it"):
@@ -139,14 +162,14 @@ def test_seeds_that_another_population_has_are_not_trained_again(tmp_path: Path)
     other.mkdir(parents=True)
     config = {"env": "minatar/breakout", "agents": 4, "first_agent": 0, "steps": 8}
     (other / "config.json").write_text(json.dumps(config))
-    job = worker.Job(str(tmp_path), "minatar_breakout--hard--3-4", config | {"agents": 2, "first_agent": 3}, False)
+    job = worker.Job(str(tmp_path), {"minatar_breakout--hard--3-4": config | {"agents": 2, "first_agent": 3}}, False)
     with pytest.raises(folder.Busy, match="some of its seeds are already being trained in minatar_breakout--hard--0-3"):
         worker.train(job)
 
 
 def test_a_folder_that_workers_cannot_see_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be seen from here: workers need a path that all machines share"):
-        worker.train(worker.Job(str(tmp_path / "elsewhere"), "a--b--0-1", {}, False))
+        worker.train(worker.Job(str(tmp_path / "elsewhere"), {"a--b--0-1": {}}, False))
 
 
 def test_processes_that_share_gpus_get_their_share_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,10 +47,10 @@ def test_seeds_of_a_minatar_game_are_one_population_and_games_are_apart() -> Non
     study = definition.load("minatar-targets", "gpu")
     found = plan.populations(study, hardware.H200.usable_bytes)
     assert {population.agents for population in found} == {20}
-    assert len(found) == 5 * 4
-    assert [p.id for p in found[:5]] == [
+    assert len(found) == 5 * 5
+    assert [p.id for p in found[:6]] == [
         "minatar_breakout--hard--0-19", "minatar_breakout--polyak--0-19", "minatar_breakout--replicate-all--0-19",
-        "minatar_breakout--replicate-one--0-19", "minatar_asterix--hard--0-19",
+        "minatar_breakout--replicate-one--0-19", "minatar_breakout--recipe--0-19", "minatar_asterix--hard--0-19",
     ]  # fmt: skip
 
 
@@ -86,6 +86,44 @@ def test_what_is_done_is_not_planned_again() -> None:
     assert plan.populations(study, math.inf, everyone(study)) == ()
 
 
+# Several in one program
+
+
+def test_variants_that_differ_in_the_target_alone_are_bundled_as_far_as_agents_and_memory_go() -> None:
+    runs = {
+        f"{env}-{target}-{network}": configs.from_json(
+            {"env": env, "agents": 10, "settings": {"target": {"target": target}, "network": {"network": network}}}
+        )
+        for env in ("minatar/breakout", "minatar/freeway")
+        for target in ("hard", "polyak", "replicate")
+        for network in ("mlp:8", "mlp:9")
+    }  # fmt: skip
+    start = dict.fromkeys(runs, 0)
+    alike = [
+        tuple(f"{env}-{target}-{network}" for target in ("hard", "polyak", "replicate"))
+        for env in ("minatar/breakout", "minatar/freeway")
+        for network in ("mlp:8", "mlp:9")
+    ]
+    assert plan.bundles(runs, start, 30, math.inf) == alike
+    assert plan.bundles(runs, start, 29, math.inf) == sorted(
+        [names[:2] for names in alike] + [names[2:] for names in alike], key=lambda names: list(runs).index(names[0])
+    )
+    two = 20 * max(cost.agent_bytes(env, 100_000) for env in ("minatar/breakout", "minatar/freeway"))
+    assert max(map(len, plan.bundles(runs, start, 1000, two))) == 2
+    for alone in (plan.bundles(runs, start, 0, math.inf), plan.bundles(runs, start, 1000, 0)):
+        assert alone == [(name,) for name in runs]
+    # Those at another step go on by themselves.
+    found = plan.bundles(runs, start | {alike[0][1]: 500}, 30, math.inf)
+    assert found[0] == (alike[0][0], alike[0][2])
+    assert (alike[0][1],) in found
+
+
+def test_environments_on_the_host_are_never_bundled() -> None:
+    for env in ("atari/Pong", "gym/CartPole-v1"):
+        runs = {str(seed): RunConfig(env, seed=seed) for seed in range(2)}
+        assert plan.bundles(runs, dict.fromkeys(runs, 0), 1000, math.inf) == [("0",), ("1",)]
+
+
 # Configurations
 
 
@@ -93,9 +131,9 @@ def test_a_population_is_configured_as_lookrep_train_would_be() -> None:
     study = definition.narrow(definition.load("minatar-targets", "gpu"), environments=["freeway"])
     population = next(p for p in plan.populations(study, math.inf) if p.variant == "replicate-one")
     flags = [
-        "--env=minatar/freeway", "--agent=rainbow", "--agents=20", "--steps=5000000", "--log-interval-steps=50000",
+        "--env=minatar/freeway", "--agent=rainbow", "--agents=20", "--steps=5120000", "--log-interval-steps=51200",
         "--target=replicate", "--checkpoint-interval-steps=0", "--replicate-actions=one",
-        "--target-period-updates=250", "--replicate-updates=25",
+        "--target-period-updates=125", "--replicate-updates=12", "--precision=bf16",
     ]  # fmt: skip
     start = train.Arguments(run=RunConfig(env="", settings=configs.preset("rainbow")))
     expected = parse(train.Arguments, flags, "lookrep train", default=start, flat=True).run

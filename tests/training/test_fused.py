@@ -11,6 +11,7 @@ import pytest
 
 from lookrep import config as configs
 from lookrep.config import AgentConfig, ExplorationConfig, RunConfig, TargetConfig
+from lookrep.errors import UserError
 from lookrep.replay import TERMINATED, TRUNCATED, Batch
 from lookrep.training.fused import FusedEngine, TrainState
 
@@ -217,6 +218,64 @@ def test_a_member_that_turns_nan_is_marked_and_the_others_do_not_notice(three: F
             assert bad[name][i] == good[name][i]
     assert np.isnan(bad["loss"][1])
     assert bad["episodes"][1] > 0  # it goes on acting, to no purpose
+
+
+# Several runs in one program
+
+TARGETS = (
+    TargetConfig("hard", target_period_updates=4),
+    TargetConfig("polyak", tau=0.1),
+    TargetConfig("replicate", target_period_updates=6, replicate_updates=2, replicate_batch_size=8),
+    TargetConfig(
+        "replicate",
+        target_period_updates=6,
+        replicate_until_gap=0.1,
+        replicate_max_updates=3,
+        replicate_batch_size=4,
+        target_init="independent",
+    ),
+    TargetConfig("frozen"),
+)
+
+
+@pytest.mark.parametrize("precision", ["f32", "bf16"])
+def test_runs_that_share_a_program_are_the_same_as_alone(precision: str) -> None:
+    """Each with its own seed, numbers and number of agents, and with its targets' turns at its own times."""
+    runs = []
+    for i, target in enumerate(TARGETS):
+        agent = settings("rainbow", target)
+        agent = dataclasses.replace(agent, network=dataclasses.replace(agent.network, precision=precision))
+        runs.append(RunConfig("probes:Museum", "rainbow", 1 + i % 2, i, steps=4000, seed=7 + i, settings=agent))
+    env = probes.Museum()
+    joint = FusedEngine(runs[0], env, runs[1:])
+    state = joint.init()
+    assert joint.config.agents == 7
+    alone = [FusedEngine(run, env) for run in runs]
+    theirs = [engine.init() for engine in alone]
+    for until in (WARMUP_STEPS, after(13), after(30)):
+        state = joint.advance(state, until)
+        theirs = [engine.advance(its, until) for engine, its in zip(alone, theirs, strict=True)]
+        parts = joint.parts(state)
+        for part, its in zip(parts, theirs, strict=True):
+            assert jax.tree.structure(part) == jax.tree.structure(its)
+            assert_same(part, its, rtol=1e-3, atol=1e-4)
+        assert_same(joint.joined(parts), state)
+    state, row = joint.measure(state)
+    rows = [engine.measure(its)[1] for engine, its in zip(alone, theirs, strict=True)]
+    assert row["target_updates"].tolist() == np.concatenate([r["target_updates"] for r in rows]).tolist()
+    assert row["target_updates"].tolist()[:5] == [7, 30, 30, 10, *row["target_updates"].tolist()[4:5]]
+    assert row["target_updates"].tolist()[-1] == 0
+    for name in ("return_mean", "loss", "function_gap", "parameter_distance"):
+        np.testing.assert_allclose(row[name], np.concatenate([r[name] for r in rows]), rtol=1e-3, atol=1e-4)
+
+
+def test_runs_with_other_networks_cannot_share_a_program() -> None:
+    small, large = (
+        RunConfig("probes:Museum", settings=settings("rainbow", TARGETS[0], network=network))
+        for network in ("mlp:8", "mlp:9")
+    )
+    with pytest.raises(UserError, match="may differ in their target update alone"):
+        FusedEngine(small, probes.Museum(), [large])
 
 
 # Networks of different kinds

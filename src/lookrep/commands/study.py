@@ -84,7 +84,9 @@ class RunArguments:
     out: Annotated[Path | None, _optional("DIR", "STUDY, if that is a folder")] = None
     """folder of the study; one that is there already is gone on with"""
     jobs: int = 1
-    """populations at once; with Ray, populations that share a GPU (without GPUs: workers of a cluster made here)"""
+    """programs at once; with Ray, programs that share a GPU (without GPUs: workers of a cluster made here)"""
+    together: Annotated[int | None, _optional("AGENTS", "256 on a GPU, none on CPUs")] = None
+    """train variants that differ in their target update alone in one program, up to so many agents; 0: each alone"""
     minutes: Annotated[float | None, _optional("M", "none")] = None
     """stop cleanly after this time"""
     checkpoints: bool = True

@@ -10,8 +10,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lookrep import config as configs
 from lookrep.errors import UserError
 from lookrep.studies import cost, definition, hardware, local, monitor, plan, results
 from lookrep.studies import folder as folders
@@ -25,6 +26,8 @@ from lookrep.training.interrupt import Stop, graceful
 
 if TYPE_CHECKING:
     from lookrep.commands.study import RunArguments
+
+TOGETHER_AGENTS = 256  # on an H200 more agents in one program gain little (docs/performance.md)
 
 
 def run(arguments: "RunArguments", command: str) -> int:
@@ -109,14 +112,27 @@ def _work(
     begun = plan.existing(out) if out.exists() else {}
     wanted = plan.members(plan.populations(asked, math.inf))
     mine = {name: population for name, population in begun.items() if population.members & wanted}
-    fresh = plan.populations(asked, usable_bytes(arguments.selection, here, sharing), plan.members(begun.values()))
+    room = usable_bytes(arguments.selection, here, sharing)
+    fresh = plan.populations(asked, room, plan.members(begun.values()))
     unfinished = [name for name in mine if not folders.finished(out / results.POPULATIONS / name)]
-    jobs = [Job(str(out.resolve()), name, {}, arguments.keep_replay) for name in unfinished]
+    runs = {name: configs.load(out / results.POPULATIONS / name) for name in unfinished}
+    given: dict[str, dict[str, Any]] = {name: {} for name in unfinished}
     for population in fresh:
         every = _checkpoint_interval_steps(asked, population, here) if arguments.checkpoints else 0
-        config = plan.run_config(asked, population, every)
-        jobs.append(local.job(out, population.id, config, arguments.keep_replay))
+        runs[population.id] = plan.run_config(asked, population, every)
+        given[population.id] = configs.to_json(runs[population.id])
+    begun_at = {name: folders.saved_at(out / results.POPULATIONS / name) for name in runs}
+    bundles = plan.bundles(runs, begun_at, _together(arguments, here), room)
+    jobs = [Job(str(out.resolve()), {name: given[name] for name in names}, arguments.keep_replay) for names in bundles]
     return mine | {population.id: population for population in fresh}, jobs
+
+
+def _together(arguments: "RunArguments", here: Hardware) -> int:
+    if arguments.together is None:
+        return TOGETHER_AGENTS if here.kind == "gpu" else 0
+    if arguments.together < 0:
+        raise UserError(f"together = {arguments.together}: must be at least 0")
+    return arguments.together
 
 
 def _checkpoint_interval_steps(study: Study, population: Population, here: Hardware) -> int:

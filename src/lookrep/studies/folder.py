@@ -60,6 +60,12 @@ def finished(run: Path) -> bool:
     return not config["checkpoint_interval_steps"] or saved.is_file() or not checkpoints.exists()
 
 
+def saved_at(run: Path) -> int:
+    """The steps of its newest checkpoint; 0 if there is none."""
+    names = [path.parent.name for path in run.glob("checkpoints/*/manifest.json")]
+    return max((int(name) for name in names if name.isdecimal()), default=0)  # others are being written
+
+
 def last_rows(run: Path, agents: int = 1) -> list[dict[str, Any]]:
     """The last interval's whole rows, read from the end of the file: it may be long, and this is asked often."""
     try:

@@ -1,12 +1,14 @@
-"""Running a study on this machine: each population in a process of its own, so many at once, until all are done.
+"""Running a study on this machine: populations in processes, so many at once, until all are done.
 
-A process per population gives its memory back, can crash without taking the study along, and lets several share a
-GPU. What one of them does is `lookrep.studies.worker`; here they are started, watched and stopped.
+A process gives its memory back, can crash without taking the study along, and lets several share a GPU. Most have one
+population; on a GPU, those that can be trained in one program are in one process. What such a process does is
+`lookrep.studies.worker`; here they are started, watched and stopped.
 """
 
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +18,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lookrep.config import RunConfig
 from lookrep.studies import folder as folders
 from lookrep.studies import results, worker
 from lookrep.studies.hardware import Hardware
@@ -41,22 +42,20 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Task:
-    """A process to run: a population (with its job on stdin), or a film."""
+    """A process to run: populations that share a program (with their job on stdin), or a film."""
 
     name: str
     command: tuple[str, ...]
     log: Path
     stdin: str = ""
-
-
-def job(folder: Path, name: str, config: RunConfig, keep_replay: bool) -> Job:
-    return Job(str(folder.resolve()), name, dataclasses.asdict(config), keep_replay)
+    populations: tuple[str, ...] = ()
 
 
 def training(folder: Path, job: Job) -> Task:
     command = (sys.executable, "-m", "lookrep.studies.worker")
-    log = folder / folders.LOGS / f"{job.population}.log"
-    return Task(job.population, command, log, json.dumps(dataclasses.asdict(job)))
+    names = tuple(job.populations)
+    log = _log(folder, names[0])
+    return Task(names[0], command, log, json.dumps(dataclasses.asdict(job)), names)
 
 
 def films(folder: Path, env: str, populations: Mapping[str, str]) -> list[Task]:
@@ -116,8 +115,8 @@ def run(
 
 
 def _started(folder: Path, task: Task, variables: dict[str, str]) -> "subprocess.Popen[bytes]":
-    if task.stdin:
-        folders.set_failure(folder, task.name, None)
+    for name in task.populations:
+        folders.set_failure(folder, name, None)
     with open(task.log, "ab") as log:
         # Its own session: a Ctrl-C at the terminal comes here alone, and is passed on.
         process = subprocess.Popen(
@@ -170,7 +169,7 @@ def record(folder: Path, name: str, status: int, said: str, outcome: Outcome, di
 def _ended(folder: Path, task: Task, status: int, stopping: bool, outcome: Outcome, display: Display) -> bool:
     """What became of a process; whether a population was done to its end."""
     said = _last_line(task.log)
-    if not task.stdin:
+    if not task.populations:
         if status and not stopping:
             display.note(f"{task.name}: not made ({said})", "yellow")
         return False
@@ -178,7 +177,14 @@ def _ended(folder: Path, task: Task, status: int, stopping: bool, outcome: Outco
         status = worker.STOPPED  # before it had begun to listen
     elif status < 0:
         said = f"ended by {signal.Signals(-status).name}" + (" (out of memory?)" if status == -signal.SIGKILL else "")
-    return record(folder, task.name, status, said, outcome, display)
+    for name in task.populations[1:]:
+        shutil.copyfile(task.log, _log(folder, name))
+    finished = [record(folder, name, status, said, outcome, display) for name in task.populations]
+    return all(finished)
+
+
+def _log(folder: Path, population: str) -> Path:
+    return folder / folders.LOGS / f"{population}.log"
 
 
 def _last_line(log: Path) -> str:

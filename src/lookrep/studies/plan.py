@@ -6,7 +6,7 @@ engine also takes several games at once. Nothing is started here, and no engine 
 
 import difflib
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -171,6 +171,26 @@ def workload(study: Study, population: Population) -> cost.Workload:
         updates_ratio=ratio,
         log_interval_steps=config.log_interval_steps,
     )
+
+
+def bundles(
+    runs: Mapping[str, RunConfig], at_steps: Mapping[str, int], most_agents: int, usable_bytes: float
+) -> list[tuple[str, ...]]:
+    """Names of runs that may be trained in one program: on one device, alike but for their target update, at the same
+    step, with at most so many agents and bytes in all. Others are alone."""
+    found: dict[Any, list[list[str]]] = {}
+    for name, run in runs.items():
+        alone = run.env.startswith(("atari/", "gym/")) or run.devices > 1
+        kin = found.setdefault(name if alone else (configs.shared(run), at_steps[name]), [[]])
+        together = [*kin[-1], name]
+        agents = sum(runs[other].agents for other in together)
+        each = cost.agent_bytes(run.env, run.settings.replay.replay_capacity_steps)
+        if kin[-1] and (agents > most_agents or agents * each > usable_bytes):
+            kin.append([name])
+        else:
+            kin[-1].append(name)
+    order = list(runs)
+    return sorted((tuple(names) for kin in found.values() for names in kin), key=lambda names: order.index(names[0]))
 
 
 def _log_interval_steps(study: Study, flat: dict[str, Any]) -> int:

@@ -90,8 +90,9 @@ def run(
     )(_train)
     waiting = {}
     for job in jobs:
-        folders.set_failure(folder, job.population, None)
-        waiting[task.remote(dataclasses.asdict(job))] = job.population
+        for name in job.populations:
+            folders.set_failure(folder, name, None)
+        waiting[task.remote(dataclasses.asdict(job))] = tuple(job.populations)
     stopping = False
     while waiting:
         if not stopping and (stop.requested or (deadline is not None and time.monotonic() > deadline)):
@@ -101,7 +102,9 @@ def run(
                 ray.cancel(ref, force=False)  # Ctrl-C in the worker, which it takes as a request to stop
         done, _ = ray.wait(list(waiting), num_returns=1, timeout=0.5)
         for ref in done:
-            record(folder, waiting.pop(ref), *_result(ray, ref), outcome, display)
+            result = _result(ray, ref)
+            for name in waiting.pop(ref):
+                record(folder, name, *result, outcome, display)
         display.tick()
     return outcome
 

@@ -1,10 +1,12 @@
-"""One population of a study, from wherever it is to its end: what a subprocess or a Ray worker does.
+"""Populations of a study that share a program, from wherever they are to their end: what a subprocess or a Ray worker
+does. Mostly it is one.
 
     python -m lookrep.studies.worker < job.json
 
 How many of them run at once, and where, is decided by `lookrep.studies.local` and `lookrep.studies.ray_backend`.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -26,8 +28,7 @@ FINISHED, FAILED, WRONG, BUSY, STOPPED = 0, 1, 2, 75, 130  # exit statuses
 @dataclass(frozen=True)
 class Job:
     folder: str  # the study's
-    population: str  # its id
-    config: dict[str, Any]  # for a new one; one that was begun has its own
+    populations: dict[str, dict[str, Any]]  # id → configuration, {} for one that was begun, which has its own
     keep_replay: bool  # whole checkpoints also at the end, so that the run can be extended
 
 
@@ -38,17 +39,21 @@ def train(job: Job) -> bool:
         raise UserError(f"{study} cannot be seen from here: workers need a path that all machines share")
     from lookrep.training import run  # JAX
 
-    out = study / results.POPULATIONS / job.population
-    with folder.claim(out):
-        if folder.finished(out):
-            return True
-        if (out / run.CONFIG_FILE).exists():
-            complete = run.resume(out, quiet=True)
-        else:
-            _check_new(study, job)
-            complete = run.start(configs.from_json(job.config), out, quiet=True)
+    with contextlib.ExitStack() as claims:
+        runs: list[tuple[Path, configs.RunConfig | None]] = []
+        for name, config in job.populations.items():
+            out = study / results.POPULATIONS / name
+            claims.enter_context(folder.claim(out))
+            if folder.finished(out):
+                continue
+            begun = (out / run.CONFIG_FILE).exists()
+            if not begun:
+                _check_new(study, name, config)
+            runs.append((out, None if begun else configs.from_json(config)))
+        complete = run.together(runs, quiet=True)
         if complete and not job.keep_replay:
-            drop_replay(out)
+            for out, _ in runs:
+                drop_replay(out)
         return complete
 
 
@@ -76,12 +81,12 @@ def _without_replay(tree: Any) -> Any:
     return type(tree)(map(_without_replay, tree)) if isinstance(tree, tuple | list) else tree
 
 
-def _check_new(study: Path, job: Job) -> None:
+def _check_new(study: Path, name: str, config: dict[str, Any]) -> None:
     """Someone who packed differently may have begun some of these members in the meantime."""
-    mine = plan.from_config(job.population, job.config).members
-    for name, population in plan.existing(study).items():
+    mine = plan.from_config(name, config).members
+    for other, population in plan.existing(study).items():
         if mine & population.members:
-            raise folder.Busy(f"{job.population}: some of its seeds are already being trained in {name}")
+            raise folder.Busy(f"{name}: some of its seeds are already being trained in {other}")
 
 
 def main() -> int:

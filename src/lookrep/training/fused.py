@@ -3,9 +3,13 @@
 A cycle is `steps_per_update` steps of every agent and one update of each. Cycles run inside `scan`, and a target's turn
 comes after a static number of them, so the compiled program has no branch in it and never talks to the host between
 two rows of metrics. The host loop, metrics and checkpoints are in `lookrep.training.run`.
+
+Runs that differ in their target update alone can share a program: they act and learn as one population, and each has
+its targets' turns for itself. Small populations leave a GPU idle between kernels; one large one does not.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,10 +21,12 @@ from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from lookrep import agent as agent_parts
+from lookrep import config as configs
 from lookrep.config import RunConfig
 from lookrep.envs import Environment
 from lookrep.errors import UserError
 from lookrep.replay import ReplayState, Steps
+from lookrep.targets import TargetState
 from lookrep.training.population import Keys, Population, Tally, agent_key, chance, tallied
 
 BLOCK_UPDATES = 250  # updates in one statically unrolled-by-scan block, when the target's period is shorter
@@ -37,21 +43,33 @@ class TrainState(NamedTuple):
     legal: None
     agent_steps: jax.Array
     online_updates: jax.Array
+    target_optimizers: tuple[Any, ...] = ()  # of runs that share a program, which keep theirs apart
 
 
 class FusedEngine:
-    """Advances a population on the device."""
+    """Advances a population on the device; with `beside`, those of several runs as one.
+
+    The state of several runs is theirs put together along the agents' axis: `joined` and `parts` go to and fro.
+    """
 
     can_pause = False  # what runs between two rows is one compiled loop
 
-    def __init__(self, config: RunConfig, env: Environment) -> None:
-        self.config, self.env = config, env
-        self.population = Population(config, env)
+    def __init__(self, config: RunConfig, env: Environment, beside: Sequence[RunConfig] = ()) -> None:
+        runs = (config, *beside)
+        self.env = env
+        self.config = configs.replace(config, agents=sum(run.agents for run in runs)) if beside else config
+        if beside and (config.devices > 1 or len({configs.shared(run) for run in runs}) > 1):
+            raise UserError("runs that share a program may differ in their target update alone, on one device")
+        self.runs = tuple(Population(run, env) for run in runs)
+        ends = np.cumsum([run.agents for run in runs]).tolist()
+        self.spans = tuple(slice(end - run.agents, end) for run, end in zip(runs, ends, strict=True))
+        self.population = Population(self.config, env)
         self.agent, self.replay = self.population.agent, self.population.replay
-        period = self.agent.target_update.every_updates
-        self._period = period
-        repeats = 1 if period is None else max(1, BLOCK_UPDATES // period)
-        self._block_updates = BLOCK_UPDATES if period is None else period * repeats
+        self._periods = tuple(run.agent.target_update.every_updates for run in self.runs)
+        longer = [period for period in self._periods if period is not None and period > 1]
+        self._period = math.gcd(*longer) if longer else None  # cycles between two looks at whose turn it is
+        repeats = 1 if self._period is None else max(1, BLOCK_UPDATES // self._period)
+        self._block_updates = BLOCK_UPDATES if self._period is None else self._period * repeats
         self._mesh = _mesh(config.devices)
 
         def blocks(state: TrainState, count: jax.Array) -> TrainState:
@@ -67,15 +85,16 @@ class FusedEngine:
         self._blocks, self._cycles, self._explore = (
             self._compiled(f, inputs=("state", "shared")) for f in (blocks, cycles, explore)
         )
-        self._turn = self._compiled(self.population.target_turn, inputs=("state",))
+        self._turn = self._compiled(self._turns, inputs=("state",))
         self._measure = self._compiled(self.population.row, inputs=("state",), outputs=("state", "per agent"))
 
     # What the host loop calls
 
     def init(self) -> TrainState:
         """Everything at step 0."""
-        numbers = jnp.arange(self.config.agents, dtype=jnp.uint32) + self.config.first_agent
-        state: TrainState = self._init(jax.vmap(partial(agent_key, self.config.seed))(numbers))
+        runs = (population.config for population in self.runs)
+        numbers = ((run.seed, jnp.arange(run.agents, dtype=jnp.uint32) + run.first_agent) for run in runs)
+        state: TrainState = self._init(jnp.concatenate([jax.vmap(partial(agent_key, seed))(n) for seed, n in numbers]))
         return state
 
     def shapes(self) -> TrainState:
@@ -135,22 +154,64 @@ class FusedEngine:
         state, row = self._measure(state)
         return state, jax.device_get(row)
 
+    # Several runs in one program
+
+    def joined(self, states: Sequence[TrainState]) -> TrainState:
+        """The states of all runs, at the same step, as one."""
+        if len(states) == 1:
+            return states[0]
+        optimizers = tuple(state.agents.target.optimizer for state in states)
+        alike = [_with_target(state, optimizer=()) for state in states]
+        whole: TrainState = jax.tree.map(
+            lambda axis, *arrays: jnp.concatenate(arrays, axis) if axis >= 0 else arrays[0],
+            self._axes(alike[0]),
+            *alike,
+        )
+        return whole._replace(target_optimizers=optimizers)
+
+    def parts(self, state: TrainState) -> list[TrainState]:
+        """The state of each run, as if it had been trained by itself."""
+        return [self._part(state, i) for i in range(len(self.runs))]
+
+    def _part(self, state: TrainState, i: int) -> TrainState:
+        if len(self.runs) == 1:
+            return state
+        span, whole = self.spans[i], state._replace(target_optimizers=())
+        part: TrainState = jax.tree.map(
+            lambda axis, x: lax.slice_in_dim(x, span.start, span.stop, axis=axis) if axis >= 0 else x,
+            self._axes(whole),
+            whole,
+        )
+        return _with_target(part, optimizer=state.target_optimizers[i])
+
+    def _axes(self, state: TrainState) -> TrainState:
+        """Where each array counts agents; -1: nowhere."""
+        axes: TrainState = jax.tree.map(lambda x: 0 if x.ndim else -1, state)
+        return axes._replace(replay=self.replay.agent_axes())
+
     # One cycle
 
     def _cycles_scanned(self, state: TrainState, count: int | None, times: jax.Array | None = None) -> TrainState:
-        """`count` (static) or `times` (traced) cycles. The networks' low-precision copies, where there are any, live
-        only here: made once for the target, and by each update for the online network."""
-        target_params = self.agent.compute(state.agents.target.params)
+        """`count` (static) or `times` (traced) cycles, with the turns of targets that follow every update. The
+        networks' low-precision copies, where there are any, live only here, and are made when the networks change."""
+        always = [i for i, period in enumerate(self._periods) if period == 1]
 
-        def cycle(carry: tuple[TrainState, Any]) -> tuple[TrainState, Any]:
-            state, low = carry
+        def cycle(carry: tuple[TrainState, Any, Any]) -> tuple[TrainState, Any, Any]:
+            state, low, low_target = carry
             online_params = state.agents.online if low is None else low
+            target_params = state.agents.target.params if low_target is None else low_target
             state = self._interact(state, online_params)
             state = self.population.learn(state, online_params, target_params)
-            return state, None if low is None else self.agent.compute(state.agents.online)
+            for i in always:
+                target = self._target_after_turn(state, i)
+                state = self._with_target_of(state, i, target)
+                if low_target is not None:
+                    low_target = self._put(i, low_target, self.agent.compute(target.params))
+            return state, None if low is None else self.agent.compute(state.agents.online), low_target
 
-        is_low = self.config.settings.network.precision != "f32"
-        carry = (state, self.agent.compute(state.agents.online) if is_low else None)
+        carry: tuple[TrainState, Any, Any] = (state, None, None)
+        if self.config.settings.network.precision != "f32":
+            carry = (state, self.agent.compute(state.agents.online), self.agent.compute(state.agents.target.params))
         if count is not None:
             return lax.scan(lambda c, _: (cycle(c), None), carry, length=count)[0][0]
         return lax.fori_loop(0, times, lambda _, c: cycle(c), carry)[0]
@@ -194,14 +255,59 @@ class FusedEngine:
             return self._cycles_scanned(state, self._block_updates)
 
         def period(state: TrainState, _: None) -> tuple[TrainState, None]:
-            return self.population.target_turn(self._cycles_scanned(state, self._period)), None
+            return self._turns(self._cycles_scanned(state, self._period)), None
 
         return lax.scan(period, state, length=repeats)[0]
+
+    def _turns(self, state: TrainState) -> TrainState:
+        """After a multiple of `_period` updates: the targets whose turn it is follow."""
+        for i, period in enumerate(self._periods):
+            if period is None or period == 1:
+                continue
+            if period == self._period:
+                target = self._target_after_turn(state, i)
+            else:
+                target = lax.cond(
+                    state.online_updates % period == 0,
+                    lambda i=i: self._target_after_turn(state, i),
+                    lambda i=i: self._part(state, i).agents.target,
+                )
+            state = self._with_target_of(state, i, target)
+        return state
+
+    def _target_after_turn(self, state: TrainState, i: int) -> TargetState:
+        target: TargetState = self.runs[i].target_turn(self._part(state, i)).agents.target
+        return target
+
+    def _with_target_of(self, state: TrainState, i: int, target: TargetState) -> TrainState:
+        if len(self.runs) == 1:
+            return state._replace(agents=state.agents._replace(target=target))
+        before = state.agents.target
+        optimizers = (*state.target_optimizers[:i], target.optimizer, *state.target_optimizers[i + 1 :])
+        state = _with_target(
+            state,
+            params=self._put(i, before.params, target.params),
+            updates=self._put(i, before.updates, target.updates),
+        )
+        return state._replace(target_optimizers=optimizers)
+
+    def _put(self, i: int, whole: Any, part: Any) -> Any:
+        """Arrays of all agents with those of run i replaced."""
+        if len(self.runs) == 1:
+            return part
+        start = self.spans[i].start
+        return jax.tree.map(lambda x, y: lax.dynamic_update_slice_in_dim(x, y, start, axis=0), whole, part)
 
     # The start
 
     def _new_state(self, keys: jax.Array) -> TrainState:
-        learners, environment_keys = self.population.new(keys)
+        if len(self.runs) == 1:  # on several devices `keys` are those of one of them
+            return self._new_part(self.population, keys)
+        spans = zip(self.runs, self.spans, strict=True)
+        return self.joined([self._new_part(population, keys[span]) for population, span in spans])
+
+    def _new_part(self, population: Population, keys: jax.Array) -> TrainState:
+        learners, environment_keys = population.new(keys)
         environment, observation = jax.vmap(self.env.init)(environment_keys)
         return TrainState(
             environment=environment,
@@ -239,6 +345,10 @@ class FusedEngine:
         )
         specs: TrainState = leading._replace(replay=replay)
         return specs
+
+
+def _with_target(state: TrainState, **changes: Any) -> TrainState:
+    return state._replace(agents=state.agents._replace(target=state.agents.target._replace(**changes)))
 
 
 def _mesh(devices: int) -> Mesh | None:

@@ -4,10 +4,13 @@ An engine advances a state between two rows; this file decides when, writes down
 resume at any row so that the metrics are the same as if nothing had happened. Nothing here knows how an engine works.
 """
 
+import contextlib
 import json
 import os
 import platform
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -81,24 +84,71 @@ def keep_what_is_compiled() -> None:
 
 def start(config: RunConfig, out: Path, *, quiet: bool = False) -> bool:
     """Train from scratch into a new folder; whether it reached its end (or was interrupted)."""
-    engine = make_engine(config)
-    engine.shapes()  # whatever can be wrong with the configuration shows before a file is made
-    try:
-        if (out / CONFIG_FILE).exists() or (out / METRICS_FILE).exists():
-            raise UserError(f"{out} already holds a run: lookrep train --resume {out}, or choose another --out")
-        out.mkdir(parents=True, exist_ok=True)
-        _write_config(config, out)
-    except OSError as error:
-        raise UserError(f"cannot write to {out}: {error.strerror or error}") from error
-    return _loop(engine, config, out, engine.place(None, {}, out), 0, resumed=False, quiet=quiet)
+    return together([(out, config)], quiet=quiet)
 
 
 def resume(out: Path, steps: int | None = None, *, quiet: bool = False) -> bool:
     """Go on from the last checkpoint, or from the start if there is none yet; `steps` sets a new end."""
+    return _trained([_begun(out, steps)], quiet)
+
+
+def together(runs: Sequence[tuple[Path, RunConfig | None]], *, quiet: bool = False) -> bool:
+    """Train runs in one program, each with its own folder: new ones by their configuration, others (None) from where
+    they are. Several must be alike in what `config.shared` says. Whether all reached their end.
+
+    What was saved at different steps, by a kill while saving, goes on one after the other; so do environments on the
+    host.
+    """
+    opened = [_begun(out) if config is None else _Run(config, out) for out, config in runs]
+    groups: dict[Any, list[_Run]] = {}
+    for run in sorted(opened, key=lambda run: run.at_steps):
+        groups.setdefault(run.out if envs.on_host(run.config.env) else run.at_steps, []).append(run)
+    return all(_trained(group, quiet) for group in groups.values())
+
+
+@dataclass
+class _Run:
+    """A run and its books, while it is trained."""
+
+    config: RunConfig
+    out: Path
+    resumed: bool = False
+    at_steps: int = 0
+    engine: Engine | None = None  # its own, where it has one already, and the state it restored
+    state: Any = None
+    notes: list[str] = field(default_factory=list)
+    diverged: set[int] = field(default_factory=set)
+    saved_at: int = 0
+
+    def row(self, columns: dict[str, Any], span: slice, steps_per_second: float) -> dict[str, Any]:
+        """Its agents' part of the measures, with whose they are."""
+        config = self.config
+        games = {"env": np.repeat(config.games, config.agents // len(config.games))} if len(config.games) > 1 else {}
+        mine = {name: values[span] for name, values in columns.items()}
+        return {
+            **games,
+            "agent": np.array(config.numbers),
+            "seed": config.seed,
+            **mine,
+            "steps_per_second": round(steps_per_second, 1),
+        }
+
+    def newly_diverged(self, columns: dict[str, Any]) -> list[int]:
+        found = [int(n) for n in columns["agent"][np.asarray(columns["diverged"])] if n not in self.diverged]
+        self.diverged.update(found)
+        return found
+
+    def saves(self, at_steps: int, stopping: bool) -> bool:
+        every = self.config.checkpoint_interval_steps
+        return bool(every) and (at_steps - self.saved_at >= every or stopping or at_steps == self.config.steps)
+
+
+def _begun(out: Path, steps: int | None = None) -> _Run:
+    """A run where it is; `steps` sets a new end."""
     stored = configs.load(out)
     config = stored if steps is None else configs.replace(stored, steps=steps)
     engine = make_engine(config)
-    notes: list[str] = []
+    run = _Run(config, out, resumed=True, engine=engine)
 
     def ready(tree: Any, meta: dict[str, Any]) -> Any:
         if meta["agent_steps"] >= config.steps:
@@ -108,41 +158,69 @@ def resume(out: Path, steps: int | None = None, *, quiet: bool = False) -> bool:
     if checkpoint.latest(out / CHECKPOINTS) is None:
         if _last_row_steps(out) >= stored.steps:
             raise UserError(f"{out} is finished and has no checkpoint to go on from: choose a new --out")
-        state, at_steps = engine.place(None, {}, out), 0
     else:
         restored = checkpoint.restore_latest(out / CHECKPOINTS, engine.shapes(), use=ready)
-        state, at_steps = restored.tree, int(restored.meta["agent_steps"])
-        notes += [restored.warning] if restored.warning else []
+        run.state, run.at_steps = restored.tree, int(restored.meta["agent_steps"])
+        run.saved_at = run.at_steps
+        run.notes += [restored.warning] if restored.warning else []
     if config != stored:
         _write_config(config, out)
-    return _loop(engine, config, out, state, at_steps, resumed=True, quiet=quiet, notes=notes)
+    return run
 
 
-def _loop(
-    engine: Engine,
-    config: RunConfig,
-    out: Path,
-    state: Any,
-    at_steps: int,
-    *,
-    resumed: bool,
-    quiet: bool,
-    notes: list[str] | None = None,
-) -> bool:
-    title = f"{config.env} · {config.agent} · {config.settings.target.target}"
-    numbers = np.array(config.numbers)
-    games = {"env": np.repeat(config.games, config.agents // len(config.games))} if len(config.games) > 1 else {}
-    diverged: set[int] = set()
+def _trained(runs: list[_Run], quiet: bool) -> bool:
+    """All of them, which are at the same step, in one engine."""
+    first, *others = runs
+    joint = _joint_engine(first.config, [run.config for run in others]) if others else None
+    engine = joint or first.engine or make_engine(first.config)
+    new = [run for run in runs if not run.resumed]
+    if new:
+        engine.shapes()  # whatever can be wrong with the configuration shows before a file is made
+    for run in new:
+        _make_folder(run)
+    states = [run.state for run in runs]
+    if any(state is None for state in states):  # then all are at step 0
+        state = engine.place(None, {}, first.out)
+    else:
+        state = joint.joined(states) if joint else first.state
+    for run in runs:
+        run.engine = run.state = None  # their memory
+    return _loop(engine, runs, state, quiet)
+
+
+def _joint_engine(config: RunConfig, beside: Sequence[RunConfig]) -> FusedEngine:
+    keep_what_is_compiled()
+    return FusedEngine(config, envs.make(config.env), beside)
+
+
+def _make_folder(run: _Run) -> None:
+    out = run.out
+    try:
+        if (out / CONFIG_FILE).exists() or (out / METRICS_FILE).exists():
+            raise UserError(f"{out} already holds a run: lookrep train --resume {out}, or choose another --out")
+        out.mkdir(parents=True, exist_ok=True)
+        _write_config(run.config, out)
+    except OSError as error:
+        raise UserError(f"cannot write to {out}: {error.strerror or error}") from error
+
+
+def _loop(engine: Engine, runs: list[_Run], state: Any, quiet: bool) -> bool:
+    config, agents, at_steps = runs[0].config, sum(run.config.agents for run in runs), runs[0].at_steps
+    ends = np.cumsum([run.config.agents for run in runs]).tolist()
+    spans = [slice(end - run.config.agents, end) for run, end in zip(runs, ends, strict=True)]
+    targets = dict.fromkeys(run.config.settings.target.target for run in runs)
+    title = f"{config.env} · {config.agent} · {', '.join(targets)}"
     summary = None
-    saved_at = at_steps
-    with (
-        graceful() as stop,
-        progress.Progress(
-            config.steps, config.agents, title, start_steps=at_steps, quiet=quiet, stopping=lambda: stop.requested
-        ) as display,
-        MetricsWriter(out, at_steps if resumed else None, note=display.note) as writer,
-    ):
-        for note in notes or []:
+    with contextlib.ExitStack() as stack:
+        stop = stack.enter_context(graceful())
+        display = stack.enter_context(
+            progress.Progress(
+                config.steps, agents, title, start_steps=at_steps, quiet=quiet, stopping=lambda: stop.requested
+            )
+        )
+        books = (MetricsWriter(run.out, at_steps if run.resumed else None, note=display.note) for run in runs)
+        writers = [stack.enter_context(book) for book in books]
+        for note in (note for run in runs for note in run.notes):
             display.note(note)
         started_at_steps, clock = at_steps, time.perf_counter()
         while at_steps < config.steps and not stop.requested:
@@ -154,33 +232,40 @@ def _loop(
             if at_steps == until:
                 state, row = engine.measure(state)
                 now = time.perf_counter()
-                speed, clock = (until - before) * config.agents / (now - clock), now
-                columns = {**games, "agent": numbers, "seed": config.seed, **row, "steps_per_second": round(speed, 1)}
-                writer.write(columns)
-                summary = progress.summarise(columns)
-                display.update(summary)
-                for agent in numbers[np.asarray(row["diverged"])]:
-                    if agent not in diverged:
-                        diverged.add(int(agent))
+                speed, clock = (until - before) / (now - clock), now
+                for run, writer, span in zip(runs, writers, spans, strict=True):
+                    columns = run.row(row, span, speed * run.config.agents)
+                    writer.write(columns)
+                    for agent in run.newly_diverged(columns):
                         display.note(
                             f"agent {agent} turned NaN by step {until:,}: marked in the metrics, the others go on"
                         )
-            due = config.checkpoint_interval_steps and at_steps - saved_at >= config.checkpoint_interval_steps
-            if config.checkpoint_interval_steps and (due or stop.requested or at_steps == config.steps):
-                writer.sync()
-                tree, meta = engine.saved(state, out)
-                checkpoint.save(out / CHECKPOINTS, at_steps, tree, meta | {"agent_steps": at_steps})
-                saved_at = at_steps
+                summary = progress.summarise({"agent": np.arange(agents), **row, "steps_per_second": speed * agents})
+                display.update(summary)
+            due = [i for i, run in enumerate(runs) if run.saves(at_steps, stop.requested)]
+            parts = _parts(engine, state, len(runs)) if due else []
+            for i in due:
+                writers[i].sync()
+                tree, meta = engine.saved(parts[i], runs[i].out)
+                checkpoint.save(runs[i].out / CHECKPOINTS, at_steps, tree, meta | {"agent_steps": at_steps})
+                runs[i].saved_at = at_steps
         seconds = display.seconds
         engine.close(state)
     complete = at_steps == config.steps
+    place = runs[0].out if len(runs) == 1 else runs[0].out.parent
     if summary is not None and not quiet:
         verb = "finished" if complete else "stopped after"
-        print(progress.finished(summary, config.agents, seconds, out, started_at_steps=started_at_steps, verb=verb))
+        print(progress.finished(summary, agents, seconds, place, started_at_steps=started_at_steps, verb=verb))
     if not complete:
         again = "go on with" if config.checkpoint_interval_steps else "without checkpoints, start again with"
-        print(f"interrupted; {again}: lookrep train --resume {out}")
+        for run in runs:
+            print(f"interrupted; {again}: lookrep train --resume {run.out}")
     return complete
+
+
+def _parts(engine: Engine, state: Any, count: int) -> list[Any]:
+    """The state of each run."""
+    return [state] if count == 1 or not isinstance(engine, FusedEngine) else engine.parts(state)
 
 
 def _advanced(
