@@ -199,6 +199,15 @@ def test_more_of_a_study_can_be_asked_for_later_but_nothing_else() -> None:
 # Files
 
 
+def test_a_folder_may_have_the_name_of_a_built_in_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "minatar-kr").mkdir()
+    mine = definition.narrow(definition.load("minatar-kr", "smoke"), seeds=1)
+    (tmp_path / "minatar-kr" / "study.toml").write_text(definition.to_toml(mine))
+    monkeypatch.chdir(tmp_path)
+    assert definition.load(Path("minatar-kr")) == mine
+    assert definition.load("minatar-kr", "smoke").seeds == 2
+
+
 @pytest.mark.parametrize(
     ("before", "after", "expected"),
     [

@@ -73,7 +73,8 @@ def names() -> tuple[str, ...]:
 
 
 def load(name_or_path: str | Path, size: str | None = None) -> Study:
-    """A built-in study by name, a TOML file, or the study in a folder; `laptop` where no size is asked for.
+    """A built-in study by name, a TOML file, or the study in a folder; `laptop` where no size is asked for. A Path is
+    never a name: a folder may be called like a built-in study.
 
     >>> load("minatar-targets", "gpu").seeds
     20
@@ -174,7 +175,7 @@ def _builtin() -> Any:
 def _source(name_or_path: str | Path) -> tuple[str, str, str]:
     """Text, where it is from, and the name of a study that does not say its own."""
     word = str(name_or_path)
-    if word in names():
+    if isinstance(name_or_path, str) and word in names():
         return (_builtin() / f"{word}.toml").read_text(), f"study {word}", word
     path = Path(word)
     if not (path.exists() or "/" in word or word.endswith(".toml")):
