@@ -66,8 +66,10 @@ class FusedEngine:
         self.population = Population(self.config, env)
         self.agent, self.replay = self.population.agent, self.population.replay
         self._periods = tuple(run.agent.target_update.every_updates for run in self.runs)
-        longer = [period for period in self._periods if period is not None and period > 1]
-        self._period = math.gcd(*longer) if longer else None  # cycles between two looks at whose turn it is
+        turns = {period for period in self._periods if period is not None}
+        self._period = math.gcd(*(turns - {1} or turns)) or None  # cycles between two looks at whose turn it is
+        # Beside runs with longer periods, targets that follow every update do so within the cycle.
+        self._always = tuple(i for i, period in enumerate(self._periods) if period == 1 != self._period)
         repeats = 1 if self._period is None else max(1, BLOCK_UPDATES // self._period)
         self._block_updates = BLOCK_UPDATES if self._period is None else self._period * repeats
         self._mesh = _mesh(config.devices)
@@ -194,7 +196,6 @@ class FusedEngine:
     def _cycles_scanned(self, state: TrainState, count: int | None, times: jax.Array | None = None) -> TrainState:
         """`count` (static) or `times` (traced) cycles, with the turns of targets that follow every update. The
         networks' low-precision copies, where there are any, live only here, and are made when the networks change."""
-        always = [i for i, period in enumerate(self._periods) if period == 1]
 
         def cycle(carry: tuple[TrainState, Any, Any]) -> tuple[TrainState, Any, Any]:
             state, low, low_target = carry
@@ -202,7 +203,7 @@ class FusedEngine:
             target_params = state.agents.target.params if low_target is None else low_target
             state = self._interact(state, online_params)
             state = self.population.learn(state, online_params, target_params)
-            for i in always:
+            for i in self._always:
                 target = self._target_after_turn(state, i)
                 state = self._with_target_of(state, i, target)
                 if low_target is not None:
@@ -262,7 +263,7 @@ class FusedEngine:
     def _turns(self, state: TrainState) -> TrainState:
         """After a multiple of `_period` updates: the targets whose turn it is follow."""
         for i, period in enumerate(self._periods):
-            if period is None or period == 1:
+            if period is None or i in self._always:
                 continue
             if period == self._period:
                 target = self._target_after_turn(state, i)
