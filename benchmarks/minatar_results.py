@@ -62,12 +62,12 @@ on the same game. Relative: ratio of means, both resampled."""
 Table = list[str]
 
 
-def main(studies: Path, out: Path) -> None:
+def main(studies: Path, out: Path, ends: dict[str, int]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     found: dict[str, Results] = {}
     for folder in sorted(path for path in studies.iterdir() if path.is_dir()):
         try:
-            found[folder.name] = results_files.load(folder)
+            found[folder.name] = results_files.load(folder, ends.get(folder.name))
         except UserError as error:
             print(f"left out: {error}")
     sections: dict[str, list[Callable[[Results, Path], Table]]] = {
@@ -307,7 +307,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("studies", type=Path, help="folder of study folders")
     parser.add_argument("--out", type=Path, default=Path("docs/results/minatar"), help="default: %(default)s")
+    parser.add_argument(
+        "--end", nargs=2, action="append", default=[], metavar=("STUDY", "STEPS"), help="as if this study ended there"
+    )
     arguments = parser.parse_args()
     if not arguments.studies.is_dir():
         parser.error(f"{arguments.studies}: there is no such folder")
-    main(arguments.studies, arguments.out)
+    main(arguments.studies, arguments.out, {name: int(steps) for name, steps in arguments.end})

@@ -43,6 +43,14 @@ def test_the_axis_can_be_chosen(folder: Path, tmp_path: Path) -> None:
     assert ends == {"hard": 25_000, "polyak": 25_000, "replicate": 27_500}
 
 
+def test_an_earlier_end_can_be_chosen(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "fig2.png"
+    assert figure.main(["fig2", str(folder), "-o", str(path), "--steps", "50_000"]) == 0
+    with path.with_suffix(".csv").open(newline="") as file:
+        steps = [float(row["agent_steps"]) for row in csv.DictReader(file)]
+    assert (len(steps), max(steps)) == (3 * 5, 50_000)
+
+
 def test_the_exact_examples_need_no_study(tmp_path: Path) -> None:
     path = tmp_path / "fig1.svg"
     assert figure.main(["fig1", "-o", str(path)]) == 0

@@ -231,6 +231,12 @@ def test_the_page_answers_in_the_order_of_a_readers_questions(page: str) -> None
     assert "1 h 1 min in 1 sitting" in text
 
 
+def test_a_study_looked_at_before_its_end_is_said_to_be(hostile: Results) -> None:
+    early = dataclasses.replace(hostile, planned_steps=2 * hostile.study.steps)
+    assert "as if it ended there, not at" in visible(provenance.section(early))
+    assert "as if it ended there" not in visible(provenance.section(hostile))
+
+
 def test_the_time_of_a_killed_sitting_is_not_made_up(hostile: Results) -> None:
     killed = {"start": "2026-01-02T00:00:00+00:00", "command": "lookrep study run …"}
     text = visible(provenance.section(dataclasses.replace(hostile, sittings=(*hostile.sittings, killed))))

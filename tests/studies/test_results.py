@@ -69,6 +69,33 @@ def test_members_are_finished_unfinished_or_diverged(out: Path) -> None:
     assert found.versions == ({"jax": "1"}, {"jax": "2"})
 
 
+def test_a_study_can_be_looked_at_as_if_it_ended_before(out: Path) -> None:
+    config = {"env": "atari/Pong", "agents": 3, "first_agent": 0}
+    rows = [row(agent, steps) for steps in (100, 200) for agent in (0, 1)]
+    rows += [row(2, 100), row(2, 200, diverged=True)]
+    population(out, "atari_Pong--hard--0-2", config, sorted(rows, key=lambda r: int(r["agent_steps"])))
+    population(out, "atari_Pong--lr--0-2", config, [row(0, 100), row(1, 100), row(2, 100)])
+    found = results.load(out, 100)
+    assert (found.study.steps, found.planned_steps) == (100, 200)
+    for variant in ("hard", "lr"):
+        assert [m.status for m in found.of("atari/Pong", variant)] == ["finished"] * 3
+        assert [m.columns["agent_steps"].tolist() for m in found.of("atari/Pong", variant)] == [[100]] * 3
+    assert {m.status for m in found.of("atari/Alien", "lr")} == {"missing"}
+
+
+def test_an_end_that_makes_no_sense_is_refused(out: Path, tmp_path: Path) -> None:
+    population(out, "atari_Pong--lr--0-0", {"env": "atari/Pong"}, [row(0, 50), row(0, 100)])
+    for steps, said in ((0, "from 1 to 200"), (201, "from 1 to 200"), (99, "the last row before it is at 50")):
+        with pytest.raises(UserError, match=f"steps = {steps}: .*{said}"):
+            results.load(out, steps)
+    with pytest.raises(UserError, match="steps = 10: no row of metrics is there, there is no row before it"):
+        results.load(out, 10)
+    (tmp_path / "exact").mkdir()
+    (tmp_path / "exact" / "study.toml").write_text(definition.to_toml(definition.load("exact", "smoke")))
+    with pytest.raises(UserError, match="no steps to stop at"):
+        results.load(tmp_path / "exact", 10)
+
+
 @pytest.mark.parametrize("prefix", ["", "atari/"])
 def test_games_of_one_population_are_told_apart_by_their_column(out: Path, prefix: str) -> None:
     games = [f"{prefix}Pong", f"{prefix}Alien"]

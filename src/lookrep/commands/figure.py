@@ -32,6 +32,8 @@ class Arguments:
         tyro.conf.arg(help_behavior_hint="(default: frames for Atari, agent-steps otherwise; fig6 has two)"),
     ] = None
     """what time is counted in; gradient steps are those of both networks"""
+    steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: its own end)")] = None
+    """look at the study as if it ended after so many agent steps, which is where a row of its metrics must be"""
     list: tyro.conf.FlagCreatePairsOff[bool] = False
     """say what figures there are; with a study, which of them it has the numbers for"""
 
@@ -44,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     name, folder = arguments.name, arguments.study
     if arguments.list:
         folder = folder or (Path(name) if name else None)
-        _print_list(None if folder is None else results.load(folder))
+        _print_list(None if folder is None else results.load(folder, arguments.steps))
         return 0
     if name is None:
         raise UserError(f"figure: which one? choose from {', '.join(figures.NAMES)} (--list says what they show)")
@@ -53,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
     from lookrep.exact.figures import check_figure_path, save
 
     check_figure_path(path)
-    found = None if folder is None else results.load(folder)
+    found = None if folder is None else results.load(folder, arguments.steps)
     figure, rows = figures.draw(name, found, axis=arguments.axis)
     table = path.with_suffix(".csv")
     save(figure, path)

@@ -28,6 +28,8 @@ class Arguments:
         ),
     ] = None
     """file to write"""
+    steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: its own end)")] = None
+    """look at the study as if it ended after so many agent steps, which is where a row of its metrics must be"""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -39,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"report '{out}': is a folder")
     from lookrep.studies import report, results  # matplotlib: --help and bad flags should not wait for it
 
-    report.write(results.load(arguments.study), out)
+    report.write(results.load(arguments.study, arguments.steps), out)
     size = out.stat().st_size
     print(f"{out}: {size / 1e6:.1f} MB, opens in any browser, needs no network")
     if size > report.LARGE_BYTES:

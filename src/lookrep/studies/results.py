@@ -4,7 +4,9 @@ Reads files only; no trainer and no JAX behind it. A population's folder is call
 `--FIRST-LAST` behind it if the seeds are split: the variant is in the name, all else in its `config.json`.
 """
 
+import dataclasses
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -34,7 +36,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Results:
-    study: Study
+    study: Study  # it ends at `planned_steps`, or before, where someone asks for that
+    planned_steps: int
     folder: Path
     members: tuple[Member, ...]  # one for every (env, variant, seed) the study asks for, in that order
     sittings: tuple[dict[str, Any], ...]
@@ -44,13 +47,15 @@ class Results:
         return tuple(member for member in self.members if member.env == env and member.variant == variant)
 
 
-def load(folder: Path) -> Results:
-    """Everything on disk about the study in this folder; runs may still be going on."""
+def load(folder: Path, steps: int | None = None) -> Results:
+    """Everything on disk about the study in this folder; runs may still be going on. With `steps`, as if the study
+    ended there: nothing that happens in a run depends on how long it will be."""
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such study folder")
     if not (folder / definition.FILE).is_file():
         raise UserError(f"{folder} is no study: it has no {definition.FILE}")
     study = definition.load(folder)
+    ending = study if steps is None else _ending_at(study, steps)
     found: dict[tuple[str, str, int], dict[str, np.ndarray]] = {}
     versions: list[dict[str, Any]] = []
     for run in populations(folder):
@@ -60,18 +65,21 @@ def load(folder: Path) -> Results:
         if config.get("versions") not in (None, *versions):
             versions.append(config["versions"])
         if (run / metrics.FILE).exists():
-            found |= _members(run, str(config.get("env", "")))
+            found |= _members(run, str(config.get("env", "")), ending.steps)
     wanted = [
         (env, variant.name, seed)
         for env in study.environments
         for variant in study.variants
         for seed in range(study.seeds)
     ]
+    if steps is not None:
+        _check_row(ending, found.values())
     members = (
-        Member(*key, status=_status(found.get(key, {}), study.steps), columns=found.get(key, {})) for key in wanted
+        Member(*key, status=_status(found.get(key, {}), ending.steps), columns=found.get(key, {})) for key in wanted
     )
     return Results(
-        study=study,
+        study=ending,
+        planned_steps=study.steps,
         folder=folder,
         members=tuple(members) if study.kind == "training" else (),
         sittings=_sittings(folder / SITTINGS),
@@ -117,8 +125,26 @@ def read_config(run: Path) -> dict[str, Any] | None:
     return data
 
 
-def _members(run: Path, env: str) -> dict[tuple[str, str, int], dict[str, np.ndarray]]:
+def _ending_at(study: Study, steps: int) -> Study:
+    if study.kind != "training":
+        raise UserError(f"study {study.name}: exact solutions have no steps to stop at")
+    if not 0 < steps <= study.steps:
+        raise UserError(f"steps = {steps:,}: study {study.name} goes from 1 to {study.steps:,}")
+    return dataclasses.replace(study, steps=steps)
+
+
+def _check_row(study: Study, found: Iterable[dict[str, np.ndarray]]) -> None:
+    """Metrics have rows, and a study ends with one."""
+    rows = {int(at) for columns in found for at in columns["agent_steps"]}
+    if study.steps not in rows:
+        hint = f"the last row before it is at {max(rows):,}" if rows else "there is no row before it"
+        raise UserError(f"steps = {study.steps:,}: no row of metrics is there, {hint}")
+
+
+def _members(run: Path, env: str, steps: int) -> dict[tuple[str, str, int], dict[str, np.ndarray]]:
+    """The rows of its agents up to that step."""
     columns = metrics.read(run)
+    columns = {name: column[columns["agent_steps"] <= steps] for name, column in columns.items()}
     rows = len(columns["agent"])
     games = columns.get("env", np.full(rows, env, object))
     suite = env.rpartition("/")[0]
