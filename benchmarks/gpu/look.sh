@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Say once a minute how far studies or runs in a folder are; then pack what is there. Ends when nothing is running.
+#   usage: look.sh FOLDER SECONDS ARCHIVES
+source "$(dirname "$0")/common.sh"
+folder=${1:?folder of studies or runs} seconds=${2:?how long} archives=${3:?where archives go}
+until=$((SECONDS + seconds))
+
+say() {
+  echo "== ${SECONDS} s $(nvidia-smi --query-gpu=utilization.gpu,memory.used --format=csv,noheader 2>/dev/null || true)"
+  for study in "$folder"/*/study.toml; do
+    [ -e "$study" ] && { $LOOKREP study status "$(dirname "$study")" | head -1; }
+  done
+  for metrics in "$folder"/*/metrics.jsonl; do
+    [ -e "$metrics" ] && echo "$(basename "$(dirname "$metrics")") $(tail -1 "$metrics" | cut -c 1-230)"
+  done
+  grep -lE "Traceback|^lookrep: " "$folder"/*.log "$folder"/*/logs/*.log 2>/dev/null | head -5 || true
+}
+
+say
+while [ $SECONDS -lt $until ]; do
+  sleep 5
+  pgrep -f "lookrep.cli (study run|train) " >/dev/null || { echo "nothing is running"; break; }
+  [ $((SECONDS / 60)) != "${minute:-}" ] && { minute=$((SECONDS / 60)); say; }
+done
+say
+mkdir -p "$archives"
+tar cz -C "$folder" --exclude 'events.*' --exclude checkpoints . | split -b 15M - "$archives/$(basename "$folder").tgz."
+ls -l "$archives"
