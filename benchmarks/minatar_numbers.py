@@ -1,10 +1,13 @@
 """What docs/results/minatar.md compares, by the estimators and intervals of `lookrep.studies`."""
 
+import math
 from collections.abc import Iterable
 
+import jax
 import numpy as np
 
-from lookrep import config
+from lookrep import agent, config, envs
+from lookrep.studies import results as results_files
 from lookrep.studies.aggregate import Floats, environment_means, nanmean
 from lookrep.studies.bootstrap import Estimate, estimate
 from lookrep.studies.results import Results
@@ -61,6 +64,15 @@ def reach(results: Results, variant: str, env: str) -> float:
     online = float(str(study.overrides.get("learning_rate", config.preset(study.agent).learning.learning_rate)))
     own = float(target_settings(results, variant)["replicate_learning_rate"] or online)
     return round(target_steps(results, variant, env) * own / online, 4)  # equal reaches stay ties
+
+
+def parameters(results: Results, variant: str) -> int:
+    """Of the target network, on the first game."""
+    runs = (run for run in results_files.populations(results.folder) if results_files.variant_of(run) == variant)
+    run = config.load(next(runs))
+    spaces = envs.make(run.env)
+    target = agent.build(run.settings, spaces.observation_shape, spaces.num_actions).target
+    return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(jax.eval_shape(target.init, jax.random.key(0))))
 
 
 def rank_correlation(scores: Floats, values: Floats) -> Estimate:

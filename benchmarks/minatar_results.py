@@ -18,6 +18,7 @@ from minatar_numbers import (
     finished,
     mean_of,
     measured,
+    parameters,
     rank_correlation,
     ratio_of,
     reach,
@@ -54,6 +55,7 @@ CHANGES = {  # what a variant of the recipe changes → the group it is in
     "replicate_reset_optimizer": "details left open",
     "target_init": "details left open",
 }
+WIDTHS = {"narrow": 0.25, "half": 0.5, "same": 1.0, "wide": 2.0}  # of network-pairs' targets
 RECIPE_STEPS = 512_000  # where minatar-recipe ends: the tuned baselines' scores there are for comparison
 ABOUT = """\
 Made by `benchmarks/minatar_results.py`. In brackets: 95 % bootstrap intervals over seeds. Final: mean over the last
@@ -76,8 +78,8 @@ def main(studies: Path, out: Path, ends: dict[str, int]) -> None:
         "minatar-baselines": [tuning],
         "minatar-kr": [comparison, by_game, ratios, networks],
         "minatar-recipe": [comparison, by_game, recipe, details, explanations],
-        "minatar-width": [comparison, by_game, networks],
-        "network-pairs": [comparison, by_game, networks],
+        "minatar-width": [comparison, by_game, widths, networks],
+        "network-pairs": [comparison, by_game, shapes, networks],
     }
     text = ["# MinAtar: all numbers", ABOUT, *coverage({name: found[name] for name in sections if name in found})]
     for name, parts in sections.items():
@@ -295,6 +297,46 @@ def explanations(results: Results, out: Path) -> Table:
     rows = [[quantity, *(cell(correlation[quantity, env]) for env in envs)] for quantity in values]
     title = f"Rank correlation with the final score over {len(names)} variants of Replicate"
     return table(title, ["quantity", *map(game, envs)], rows)
+
+
+def shapes(results: Results, out: Path) -> Table:
+    """Targets of another shape: score against the size of the target, relative to a hard copy of the same shape."""
+    study, envs = results.study, complete(results)
+    if not envs:
+        return []
+    sizes = {v.name: parameters(results, v.name) for v in study.variants if v.name != "hard"}
+    size_of_online = sizes[study.baseline]
+    scores = {name: {env: relative(results, name, env, "hard") for env in envs} for name in sizes}
+    lines = {game(env): {WIDTHS[name]: scores[name][env] for name in WIDTHS if name in sizes} for env in envs}
+    panel = draw.Panel("Replicate with a target of another width", "width of the target, online network = 1", lines)
+    small = [f"{study.steps:,} agent steps. {notes.seeds(results)}"]
+    title, height = "How large must the target be?", "final score relative to hard copy"
+    draw.save(draw.against([panel], title, height, small), out / "shapes.png")
+    rows = [
+        [study.variant(name).label, f"{size:,}", f"{size / size_of_online:.2f}", *map(cell, scores[name].values())]
+        for name, size in sizes.items()
+    ]
+    head = ["target", "its parameters", "relative to the online network's", *map(game, envs)]
+    return table("Final score relative to hard copy, by the target's size", head, rows)
+
+
+def widths(results: Results, out: Path) -> Table:
+    """Replicate against a hard copy of the same width."""
+    study, envs = results.study, complete(results)
+    kinds = {"replicate": "as in the paper", "recipe": "batch 512, step × 10"}
+    found: dict[str, dict[float, Estimate]] = {}
+    for env in envs:
+        for kind, label in kinds.items():
+            both = {float(width): (f"{kind}-{width}", f"hard-{width}") for width in (1, 2, 4)}
+            found[f"{game(env)}, {label}"] = {x: relative(results, ours, env, to) for x, (ours, to) in both.items()}
+    if not found:
+        return []
+    panel = draw.Panel("Replicate beside hard copy of the same width", "width of both networks", found)
+    small = [f"{study.steps:,} agent steps. {notes.seeds(results)}"]
+    title, height = "Does the comparison change as networks grow?", "final score relative to hard copy"
+    draw.save(draw.against([panel], title, height, small), out / "width.png")
+    rows = [[name, *map(cell, line.values())] for name, line in found.items()]
+    return table("Final score relative to hard copy of the same width", ["", "× 1", "× 2", "× 4"], rows)
 
 
 def _group(results: Results, variant: str) -> str:
