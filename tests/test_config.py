@@ -64,8 +64,17 @@ def test_what_an_agents_name_stands_for(
     assert same == configs.preset("dqn")
 
 
+@pytest.mark.parametrize(("env", "step", "few"), [("minatar/breakout", 2.5e-3, 25), ("atari/Breakout", 6.25e-4, 200)])
+def test_our_replicate_takes_as_few_steps_as_the_papers_but_ten_times_as_large(env: str, step: float, few: int) -> None:
+    ours, rainbow = configs.preset("rainbow-lr", env), configs.preset("rainbow", env)
+    target = ours.target
+    assert (target.target, target.replicate_updates, target.replicate_batch_size) == ("replicate", few, 512)
+    assert target.replicate_learning_rate == pytest.approx(step)
+    assert dataclasses.replace(ours, target=rainbow.target) == rainbow
+
+
 def test_the_list_of_agents_is_the_list_of_presets() -> None:
-    assert len(configs.AGENTS) == 9
+    assert len(configs.AGENTS) == 10
     for agent in configs.AGENTS:
         configs.preset(agent)
     with pytest.raises(UserError, match=r"agent 'rainbo' is unknown: did you mean 'rainbow'\?"):

@@ -281,6 +281,7 @@ def preset(agent: str, env: str = "") -> AgentConfig:
             "network": {"dueling": True, "noisy": True},
             "exploration": {"epsilon_start": 0.0, "epsilon_end": 0.0},  # the noise explores
         },
+        "rainbow-lr": rainbow | {"target": {"target": "replicate", "replicate_batch_size": 512}},
         "dopamine-rainbow": rainbow,
         "paper-lr": rainbow | {"target": {"target": "replicate"}},
     }
@@ -290,6 +291,10 @@ def preset(agent: str, env: str = "") -> AgentConfig:
         raise UserError(f"agent '{agent}' is unknown: {hint}")
     at_scale = ATARI if env.startswith("atari/") or agent in ("dopamine-rainbow", "paper-lr") else {}
     fields = {name: at_scale.get(name, {}) | changes[agent].get(name, {}) for name in vars(base)}
+    if agent == "rainbow-lr":  # what makes up for the paper's few steps: docs/results/minatar.md
+        fields["target"]["replicate_learning_rate"] = 10 * fields["learning"].get(
+            "learning_rate", base.learning.learning_rate
+        )
     return AgentConfig(**{name: dataclasses.replace(getattr(base, name), **some) for name, some in fields.items()})
 
 
@@ -311,7 +316,10 @@ def shared(config: RunConfig) -> RunConfig:
     return replace(config, agents=config.devices, first_agent=0, seed=0, checkpoint_interval_steps=0, settings=settings)
 
 
-AGENTS = ("dqn", "double-dqn", "c51", "qr-dqn", "iqn", "rainbow", "full-rainbow", "dopamine-rainbow", "paper-lr")
+AGENTS = (
+    "dqn", "double-dqn", "c51", "qr-dqn", "iqn", "rainbow", "full-rainbow", "rainbow-lr",
+    "dopamine-rainbow", "paper-lr",
+)  # fmt: skip
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:

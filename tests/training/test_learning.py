@@ -133,7 +133,7 @@ def check(engine: FusedEngine, state: TrainState) -> None:
         check_lottery(learning, prioritised, out)
 
 
-AGENTS = [agent for agent in configs.AGENTS if agent not in ("dopamine-rainbow", "paper-lr")]
+AGENTS = [agent for agent in configs.AGENTS if agent not in ("rainbow-lr", "dopamine-rainbow", "paper-lr")]
 # An average of parameters does not know what they mean: it needs no trial with every agent.
 TRIALS = [(agent, target) for agent in AGENTS for target in ("hard", "replicate")] + [
     ("dqn", "polyak"), ("rainbow", "polyak"),
