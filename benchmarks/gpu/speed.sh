@@ -1,20 +1,26 @@
 #!/usr/bin/env bash
 # The Atari figures of docs/performance.md, one JSON object a line. Two parts, about ten minutes each.
-#   usage: speed.sh A|B
+#   usage: speed.sh A|B      (CASE="--replay-capacity-steps 2000" for a rehearsal)
 source "$(dirname "$0")/common.sh"
 start_mps
-bench() { echo "# $*"; timeout "${LIMIT:-170}" $LOOKREP bench atari --precision bf16 "$@" || echo "# ended with $?"; }
+export XLA_PYTHON_CLIENT_PREALLOCATE=false XLA_PYTHON_CLIENT_MEM_FRACTION=0.93 # 16 full replays are 114 GB
+bench() {
+  echo "# $*"
+  timeout "${LIMIT:-150}" $LOOKREP bench atari --precision bf16 "$@" ${CASE:-} >/dev/null 2>"$said" || tail -5 "$said"
+  grep '^{"' "$said" || true
+}
+said=$(mktemp)
 case ${1:?A or B} in
-  A) # one process, full replays, each game beside its emulators
-    bench --agents 1 16 --game Breakout
-    bench --agents 16 --game Freeway
-    bench --agents 16 --target replicate
+  A) # full replays; the emulators' own speed is measured in each of them
+    bench --agents 1
+    bench --agents 8 --groups 1 --processes 2
+    bench --agents 16 --groups 2
+    bench --agents 16 --groups 2 --target replicate
     ;;
-  B) # several processes, small replays: which N is best when memory is no limit
-    bench --agents 8 --groups 1 --processes 2 --replay-capacity-steps 40000
+  B) # a game with long episodes, more agents than full replays fit for, and what a checkpoint costs
+    bench --agents 8 --groups 1 --processes 2 --game Freeway
     bench --agents 8 --groups 1 --processes 4 --replay-capacity-steps 40000
     bench --agents 16 --groups 2 --processes 3 --replay-capacity-steps 40000
-    bench --agents 16 --replay-memory host --replay-capacity-steps 40000
-    python3 benchmarks/atari_checkpoint.py --agents 16 --steps 50000 --checkpoints 3
+    timeout "${LIMIT:-150}" python3 benchmarks/atari_checkpoint.py --agents "${AGENTS:-16}" --steps "${STEPS:-50000}" --checkpoints 3
     ;;
 esac
