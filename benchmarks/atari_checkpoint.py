@@ -45,6 +45,7 @@ def main() -> None:
         for number in range(1, words.checkpoints + 1):
             report(engine, state, folder, number * words.steps, words.steps)
         engine.close(state)
+        del state  # a GPU has room for its replay once
         began = time.perf_counter()
         found = checkpoint.restore_latest(
             folder / checkpoint.FOLDER, engine.shapes(), use=lambda tree, meta: engine.place(tree, meta, folder)
@@ -52,6 +53,7 @@ def main() -> None:
         jax.block_until_ready([group.state.replay for group in found.tree.groups])
         print(json.dumps({"restore_seconds": round(time.perf_counter() - began, 3)}))
         engine.close(found.tree)
+        del found
     state = engine.init()
     state, seconds = played(engine, state, words.steps)
     print(json.dumps({"without_log": True, "agent_steps_per_second": round(words.agents * words.steps / seconds)}))

@@ -289,3 +289,8 @@ def test_a_run_folder_stands_for_the_configuration_in_it(tmp_path: Path) -> None
     config = everything_changed()
     (tmp_path / "config.json").write_text(json.dumps(configs.to_json(config) | {"versions": {"jax": "1"}}))
     assert configs.load(tmp_path) == configs.load(tmp_path / "config.json") == config
+
+
+def test_what_runs_in_one_program_share_does_not_depend_on_how_environments_on_the_host_are_grouped() -> None:
+    run = RunConfig("my_envs:Corridor", agents=4, groups=2, workers=3)
+    assert configs.shared(run) == configs.shared(RunConfig("my_envs:Corridor", agents=6))

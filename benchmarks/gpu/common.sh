@@ -7,7 +7,7 @@ export LOOKREP="python3 -m lookrep.cli"
 # Several processes share the GPU well only under MPS.
 start_mps() {
   if command -v nvidia-cuda-mps-control >/dev/null && ! pgrep -f nvidia-cuda-mps-control >/dev/null; then
-    nvidia-cuda-mps-control -d && sleep 1
+    nvidia-cuda-mps-control -d && sleep 1 || echo "no MPS: processes will take turns on the GPU"
   fi
 }
 

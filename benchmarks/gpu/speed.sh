@@ -21,6 +21,6 @@ case ${1:?A or B} in
     bench --agents 8 --groups 1 --processes 2 --game Freeway
     bench --agents 8 --groups 1 --processes 4 --replay-capacity-steps 40000
     bench --agents 16 --groups 2 --processes 3 --replay-capacity-steps 40000
-    timeout "${LIMIT:-150}" python3 benchmarks/atari_checkpoint.py --agents "${AGENTS:-16}" --steps "${STEPS:-50000}" --checkpoints 3
+    timeout "${LIMIT:-150}" python3 benchmarks/atari_checkpoint.py --agents "${AGENTS:-16}" --steps "${STEPS:-8000}" --checkpoints 3
     ;;
 esac

@@ -313,7 +313,8 @@ def shared(config: RunConfig) -> RunConfig:
     True
     """
     settings = dataclasses.replace(config.settings, target=TargetConfig())
-    return replace(config, agents=config.devices, first_agent=0, seed=0, checkpoint_interval_steps=0, settings=settings)
+    own = {"first_agent": 0, "seed": 0, "checkpoint_interval_steps": 0, "groups": None, "workers": None}
+    return replace(config, agents=config.devices, settings=settings, **own)
 
 
 AGENTS = (

@@ -147,6 +147,22 @@ def test_a_population_that_fails_does_not_keep_the_others_from_finishing(
     assert not (out / "videos").exists()
 
 
+def test_what_shares_a_program_with_a_failure_finishes_the_next_time(
+    tmp_path: Path, quick_compilation: dict[str, str]
+) -> None:
+    other = '[variants.broken]\ntarget = "hard"\n\n[variants.learned]'
+    smaller = 'network = "mlp:8"\ntarget_network = "mlp:4"'
+    definition = write_study(tmp_path, **{"[variants.learned]": other, 'network = "mlp:8"': smaller})
+    out = tmp_path / "study"
+    flags = ("--variant", "broken", "learned", "--steps", "2000", "--no-checkpoints", "--together", "4")
+    said = completed("run", definition, "--out", out, *flags, environment=quick_compilation, status=1)
+    assert said.count("failed: probes_Museum--") == 2
+    assert [m.status for m in results.load(out).members] == ["missing"] * 4
+    said = completed("run", definition, "--out", out, *flags, environment=quick_compilation, status=1)
+    assert said.count("failed: probes_Museum--") == 1
+    assert [m.status for m in results.load(out).members] == ["missing", "missing", "finished", "finished"]
+
+
 def test_two_processes_do_not_train_the_same_population(tmp_path: Path) -> None:
     run = tmp_path / "populations" / "a--b--0-1"
     job = worker.Job(str(tmp_path), {"a--b--0-1": {}}, False)

@@ -108,10 +108,12 @@ def test_variants_that_differ_in_the_target_alone_are_bundled_as_far_as_agents_a
     assert plan.bundles(runs, start, 29, math.inf) == sorted(
         [names[:2] for names in alike] + [names[2:] for names in alike], key=lambda names: list(runs).index(names[0])
     )
-    two = 20 * max(cost.agent_bytes(env, 100_000) for env in ("minatar/breakout", "minatar/freeway"))
-    assert max(map(len, plan.bundles(runs, start, 1000, two))) == 2
+    freeway = {name: run for name, run in runs.items() if run.env == "minatar/freeway"}
+    two = 30 * cost.agent_bytes("minatar/freeway", 100_000)  # and room for a copy of one of them
+    assert max(map(len, plan.bundles(freeway, start, 1000, two))) == 2
     for alone in (plan.bundles(runs, start, 0, math.inf), plan.bundles(runs, start, 1000, 0)):
         assert alone == [(name,) for name in runs]
+    assert plan.bundles(runs, start, 1000, math.inf, apart=runs) == [(name,) for name in runs]
     # Those at another step go on by themselves.
     found = plan.bundles(runs, start | {alike[0][1]: 500}, 30, math.inf)
     assert found[0] == (alike[0][0], alike[0][2])

@@ -85,11 +85,14 @@ def test_a_study_can_be_looked_at_as_if_it_ended_before(out: Path) -> None:
 
 def test_an_end_that_makes_no_sense_is_refused(out: Path, tmp_path: Path) -> None:
     population(out, "atari_Pong--lr--0-0", {"env": "atari/Pong"}, [row(0, 50), row(0, 100)])
-    for steps, said in ((0, "from 1 to 200"), (201, "from 1 to 200"), (99, "the last row before it is at 50")):
+    for steps, said in ((0, "from 1 to 200"), (201, "from 1 to 200"), (99, "its last row before is at 50")):
         with pytest.raises(UserError, match=f"steps = {steps}: .*{said}"):
             results.load(out, steps)
-    with pytest.raises(UserError, match="steps = 10: no row of metrics is there, there is no row before it"):
+    with pytest.raises(UserError, match="steps = 10: atari_Pong--lr--0-0 has no row of metrics there, its first row"):
         results.load(out, 10)
+    population(out, "atari_Pong--hard--0-0", {"env": "atari/Pong"}, [row(0, 75), row(0, 150)])
+    with pytest.raises(UserError, match="hard--0-0 has no row of metrics there, its last row before is at 75"):
+        results.load(out, 100)  # where the other has one
     (tmp_path / "exact").mkdir()
     (tmp_path / "exact" / "study.toml").write_text(definition.to_toml(definition.load("exact", "smoke")))
     with pytest.raises(UserError, match="no steps to stop at"):

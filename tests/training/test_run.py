@@ -88,7 +88,7 @@ class CutEngine:
     def __init__(self, engine: FusedEngine, at_steps: int, happening: Callable[[], None]) -> None:
         self._engine, self._at_steps, self._happening = engine, at_steps, happening
         self.init, self.shapes, self.place, self.measure = engine.init, engine.shapes, engine.place, engine.measure
-        self.saved, self.close, self.can_pause = engine.saved, engine.close, engine.can_pause
+        self.part, self.saved, self.close, self.can_pause = engine.part, engine.saved, engine.close, engine.can_pause
 
     def advance(self, state: Any, until_steps: int) -> Any:
         if until_steps == self._at_steps:
@@ -229,6 +229,41 @@ def test_ctrl_c_saves_and_says_how_to_go_on(whole: Path, tmp_path: Path, quick_c
     assert len(rows(out)) < len(rows(whole))
     completed("train", "--resume", str(out), "--quiet", environment=quick_compilation)
     assert rows(out) == rows(whole)
+
+
+def test_asked_to_stop_while_one_of_several_is_saved_all_are_saved_at_the_same_step(
+    engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [
+        (tmp_path / name, configs.replace(engine.config, seed=seed, checkpoint_interval_steps=every))
+        for seed, (name, every) in enumerate((("often", 400), ("seldom", 6000)))
+    ]
+    save = checkpoint.save
+
+    def asked_meanwhile(*arguments: Any) -> Path:
+        signal.raise_signal(signal.SIGTERM)
+        return save(*arguments)
+
+    monkeypatch.setattr(checkpoint, "save", asked_meanwhile)
+    assert not run.together(runs, quiet=True)
+    newest = [checkpoint.latest(out / run.CHECKPOINTS) for out, _ in runs]
+    assert [path.name for path in newest if path is not None] == ["000000000800"] * 2
+
+
+def test_asked_to_stop_what_comes_next_is_not_begun(
+    engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+
+    def trained(runs: list[Any], *_: Any) -> bool:
+        begun.append(runs)
+        signal.raise_signal(signal.SIGTERM)
+        return True
+
+    monkeypatch.setattr(run, "_trained", trained)
+    monkeypatch.setattr(envs, "on_host", lambda env: True)  # each has a program of its own
+    assert not run.together([(tmp_path / name, engine.config) for name in "ab"], quiet=True)
+    assert len(begun) == 1
 
 
 def test_kill_9_costs_what_came_after_the_last_checkpoint(

@@ -4,6 +4,7 @@ Not a command of its own: `lookrep.commands.study` reads the flags and calls it.
 """
 
 import contextlib
+import dataclasses
 import math
 import shlex
 import tempfile
@@ -116,15 +117,20 @@ def _work(
     fresh = plan.populations(asked, room, plan.members(begun.values()))
     unfinished = [name for name in mine if not folders.finished(out / results.POPULATIONS / name)]
     runs = {name: configs.load(out / results.POPULATIONS / name) for name in unfinished}
-    given: dict[str, dict[str, Any]] = {name: {} for name in unfinished}
-    for population in fresh:
-        every = _checkpoint_interval_steps(asked, population, here) if arguments.checkpoints else 0
-        runs[population.id] = plan.run_config(asked, population, every)
-        given[population.id] = configs.to_json(runs[population.id])
+    new = {population.id: population for population in fresh}
+    runs |= {name: plan.run_config(asked, population) for name, population in new.items()}
     begun_at = {name: folders.saved_at(out / results.POPULATIONS / name) for name in runs}
-    bundles = plan.bundles(runs, begun_at, _together(arguments, here), room)
-    jobs = [Job(str(out.resolve()), {name: given[name] for name in names}, arguments.keep_replay) for names in bundles]
-    return mine | {population.id: population for population in fresh}, jobs
+    # What is wrong, or is being trained by someone else, must not hold up others.
+    apart = [n for n in runs if folders.went_wrong(out, n) or folders.is_running(out / results.POPULATIONS / n)]
+    jobs = []
+    for names in plan.bundles(runs, begun_at, _together(arguments, here), room, apart):
+        agents = sum(runs[name].agents for name in names)
+        given: dict[str, dict[str, Any]] = {name: {} for name in names}
+        for name in (name for name in names if name in new):
+            every = _checkpoint_interval_steps(asked, new[name], agents, here) if arguments.checkpoints else 0
+            given[name] = configs.to_json(configs.replace(runs[name], checkpoint_interval_steps=every))
+        jobs.append(Job(str(out.resolve()), given, arguments.keep_replay))
+    return mine | new, jobs
 
 
 def _together(arguments: "RunArguments", here: Hardware) -> int:
@@ -135,9 +141,11 @@ def _together(arguments: "RunArguments", here: Hardware) -> int:
     return arguments.together
 
 
-def _checkpoint_interval_steps(study: Study, population: Population, here: Hardware) -> int:
+def _checkpoint_interval_steps(study: Study, population: Population, agents: int, here: Hardware) -> int:
+    """Of a population in a program with so many agents in all."""
     given = plan.settings(study, study.variant(population.variant)).get("checkpoint_interval_steps")
-    found: int = given or cost.checkpoint_interval_steps(plan.workload(study, population), here.kind)
+    workload = dataclasses.replace(plan.workload(study, population), agents=agents)
+    found: int = given or cost.checkpoint_interval_steps(workload, here.kind)
     return found
 
 

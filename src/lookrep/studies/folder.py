@@ -23,6 +23,7 @@ from lookrep.studies.definition import Study
 from lookrep.studies.hardware import Hardware
 
 LOCK, LOGS = ".lock", "logs"
+KILLED = "ended by "  # begins a failure by a signal
 LOCK_SECONDS = 2.0  # someone who only looks whether a population is running holds its lock for an instant
 
 
@@ -129,6 +130,12 @@ def failure(folder: Path, population: str) -> str | None:
     """Why its last attempt failed, in a line."""
     path = _failure(folder, population)
     return path.read_text().strip() if path.exists() else None
+
+
+def went_wrong(folder: Path, population: str) -> bool:
+    """Whether it failed by itself: what was killed may do better next time, as it is."""
+    said = failure(folder, population)
+    return said is not None and not said.startswith(KILLED)
 
 
 def set_failure(folder: Path, population: str, text: str | None) -> None:

@@ -8,7 +8,6 @@ population; on a GPU, those that can be trained in one program are in one proces
 import dataclasses
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -85,7 +84,7 @@ def run(
 ) -> Outcome:
     """Work through the tasks, `jobs` at a time. When one has finished, `afterwards` may name others to do next."""
     outcome, queue = Outcome(), deque(tasks)
-    running: dict[int, tuple[Task, subprocess.Popen[bytes]]] = {}
+    running: dict[int, tuple[Task, subprocess.Popen[bytes], int]] = {}  # … and where its part of the log begins
     stopping = False
     try:
         while queue or running:
@@ -93,22 +92,25 @@ def run(
                 stopping = True
                 display.note("stopping: what is running saves its state first (Ctrl-C again: at once)", "yellow")
                 queue.clear()
-                for _, process in running.values():
+                for _, process, _ in running.values():
                     process.terminate()
             while queue and len(running) < jobs:
                 slot = next(i for i in range(jobs) if i not in running)
                 variables = {**(environment or {}), **_device_settings(slot, jobs, here)}
-                running[slot] = (queue[0], _started(folder, queue.popleft(), variables))
+                task = queue.popleft()
+                before = task.log.stat().st_size if task.log.exists() else 0
+                running[slot] = (task, _started(folder, task, variables), before)
             time.sleep(POLL_SECONDS)
-            for slot, (task, process) in list(running.items()):
+            for slot, (task, process, before) in list(running.items()):
                 if process.poll() is not None:
                     del running[slot]
+                    _share_log(folder, task, before)
                     done = _ended(folder, task, process.returncode, stopping, outcome, display)
                     if done and not stopping:
                         queue.extendleft(reversed(afterwards(task.name)))
             display.tick()
     finally:
-        for _, process in running.values():  # only after a second Ctrl-C, or an error of ours
+        for _, process, _ in running.values():  # only after a second Ctrl-C, or an error of ours
             process.kill()
             process.wait()
     return outcome
@@ -176,11 +178,18 @@ def _ended(folder: Path, task: Task, status: int, stopping: bool, outcome: Outco
     if stopping and status == -signal.SIGTERM:
         status = worker.STOPPED  # before it had begun to listen
     elif status < 0:
-        said = f"ended by {signal.Signals(-status).name}" + (" (out of memory?)" if status == -signal.SIGKILL else "")
-    for name in task.populations[1:]:
-        shutil.copyfile(task.log, _log(folder, name))
+        memory = " (out of memory?)" if status == -signal.SIGKILL else ""
+        said = f"{folders.KILLED}{signal.Signals(-status).name}{memory}"
     finished = [record(folder, name, status, said, outcome, display) for name in task.populations]
     return all(finished)
+
+
+def _share_log(folder: Path, task: Task, before: int) -> None:
+    """Populations that shared a program have its words in all their logs."""
+    said = task.log.read_bytes()[before:]
+    for name in task.populations[1:]:
+        with open(_log(folder, name), "ab") as log:
+            log.write(said)
 
 
 def _log(folder: Path, population: str) -> Path:

@@ -174,18 +174,23 @@ def workload(study: Study, population: Population) -> cost.Workload:
 
 
 def bundles(
-    runs: Mapping[str, RunConfig], at_steps: Mapping[str, int], most_agents: int, usable_bytes: float
+    runs: Mapping[str, RunConfig],
+    at_steps: Mapping[str, int],
+    most_agents: int,
+    usable_bytes: float,
+    apart: Collection[str] = (),
 ) -> list[tuple[str, ...]]:
     """Names of runs that may be trained in one program: on one device, alike but for their target update, at the same
-    step, with at most so many agents and bytes in all. Others are alone."""
+    step, with at most so many agents and bytes in all. Others are alone, and so are those in `apart`."""
     found: dict[Any, list[list[str]]] = {}
     for name, run in runs.items():
-        alone = run.env.startswith(("atari/", "gym/")) or run.devices > 1
+        alone = name in apart or run.env.startswith(("atari/", "gym/")) or run.devices > 1
         kin = found.setdefault(name if alone else (configs.shared(run), at_steps[name]), [[]])
         together = [*kin[-1], name]
         agents = sum(runs[other].agents for other in together)
         each = cost.agent_bytes(run.env, run.settings.replay.replay_capacity_steps)
-        if kin[-1] and (agents > most_agents or agents * each > usable_bytes):
+        copied = max(runs[other].agents for other in together)  # to save it, and while its target follows
+        if kin[-1] and (agents > most_agents or (agents + copied) * each > usable_bytes):
             kin.append([name])
         else:
             kin[-1].append(name)

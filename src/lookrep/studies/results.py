@@ -6,7 +6,6 @@ Reads files only; no trainer and no JAX behind it. A population's folder is call
 
 import dataclasses
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -72,8 +71,6 @@ def load(folder: Path, steps: int | None = None) -> Results:
         for variant in study.variants
         for seed in range(study.seeds)
     ]
-    if steps is not None:
-        _check_row(ending, found.values())
     members = (
         Member(*key, status=_status(found.get(key, {}), ending.steps), columns=found.get(key, {})) for key in wanted
     )
@@ -133,18 +130,15 @@ def _ending_at(study: Study, steps: int) -> Study:
     return dataclasses.replace(study, steps=steps)
 
 
-def _check_row(study: Study, found: Iterable[dict[str, np.ndarray]]) -> None:
-    """Metrics have rows, and a study ends with one."""
-    rows = {int(at) for columns in found for at in columns["agent_steps"]}
-    if study.steps not in rows:
-        hint = f"the last row before it is at {max(rows):,}" if rows else "there is no row before it"
-        raise UserError(f"steps = {study.steps:,}: no row of metrics is there, {hint}")
-
-
 def _members(run: Path, env: str, steps: int) -> dict[tuple[str, str, int], dict[str, np.ndarray]]:
-    """The rows of its agents up to that step."""
+    """The rows of its agents up to that step, where one must be if there are any behind it."""
     columns = metrics.read(run)
-    columns = {name: column[columns["agent_steps"] <= steps] for name, column in columns.items()}
+    past = columns["agent_steps"] > steps
+    if past.any() and steps not in columns["agent_steps"]:
+        before = columns["agent_steps"][~past].max(initial=0)
+        hint = f"its last row before is at {before:,}" if before else "its first row is later"
+        raise UserError(f"steps = {steps:,}: {run.name} has no row of metrics there, {hint}")
+    columns = {name: column[~past] for name, column in columns.items()}
     rows = len(columns["agent"])
     games = columns.get("env", np.full(rows, env, object))
     suite = env.rpartition("/")[0]

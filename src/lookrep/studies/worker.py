@@ -51,8 +51,8 @@ def train(job: Job) -> bool:
                 _check_new(study, name, config)
             runs.append((out, None if begun else configs.from_json(config)))
         complete = run.together(runs, quiet=True)
-        if complete and not job.keep_replay:
-            for out, _ in runs:
+        for out, _ in runs:
+            if not job.keep_replay and folder.finished(out):
                 drop_replay(out)
         return complete
 

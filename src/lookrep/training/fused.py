@@ -49,7 +49,7 @@ class TrainState(NamedTuple):
 class FusedEngine:
     """Advances a population on the device; with `beside`, those of several runs as one.
 
-    The state of several runs is theirs put together along the agents' axis: `joined` and `parts` go to and fro.
+    The state of several runs is theirs put together along the agents' axis: `joined` and `part` go to and fro.
     """
 
     can_pause = False  # what runs between two rows is one compiled loop
@@ -171,11 +171,8 @@ class FusedEngine:
         )
         return whole._replace(target_optimizers=optimizers)
 
-    def parts(self, state: TrainState) -> list[TrainState]:
-        """The state of each run, as if it had been trained by itself."""
-        return [self._part(state, i) for i in range(len(self.runs))]
-
-    def _part(self, state: TrainState, i: int) -> TrainState:
+    def part(self, state: TrainState, i: int) -> TrainState:
+        """The state of run i, as if it had been trained by itself."""
         if len(self.runs) == 1:
             return state
         span, whole = self.spans[i], state._replace(target_optimizers=())
@@ -271,13 +268,13 @@ class FusedEngine:
                 target = lax.cond(
                     state.online_updates % period == 0,
                     lambda i=i: self._target_after_turn(state, i),
-                    lambda i=i: self._part(state, i).agents.target,
+                    lambda i=i: self.part(state, i).agents.target,
                 )
             state = self._with_target_of(state, i, target)
         return state
 
     def _target_after_turn(self, state: TrainState, i: int) -> TargetState:
-        target: TargetState = self.runs[i].target_turn(self._part(state, i)).agents.target
+        target: TargetState = self.runs[i].target_turn(self.part(state, i)).agents.target
         return target
 
     def _with_target_of(self, state: TrainState, i: int, target: TargetState) -> TrainState:

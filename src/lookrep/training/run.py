@@ -49,6 +49,10 @@ class Engine(Protocol):
         what is too large to be written anew with every checkpoint. Raises `checkpoint.Damaged` if that is."""
         ...
 
+    def part(self, state: Any, i: int) -> Any:
+        """Of the state of several runs, that of run i."""
+        ...
+
     def saved(self, state: Any, folder: Path) -> tuple[Any, dict[str, Any]]:
         """What a checkpoint must hold: arrays, and what else can be written as JSON."""
         ...
@@ -89,7 +93,9 @@ def start(config: RunConfig, out: Path, *, quiet: bool = False) -> bool:
 
 def resume(out: Path, steps: int | None = None, *, quiet: bool = False) -> bool:
     """Go on from the last checkpoint, or from the start if there is none yet; `steps` sets a new end."""
-    return _trained([_begun(out, steps)], quiet)
+    run = _begun(out, steps)
+    with graceful() as stop:
+        return _trained([run], stop, quiet)
 
 
 def together(runs: Sequence[tuple[Path, RunConfig | None]], *, quiet: bool = False) -> bool:
@@ -103,7 +109,8 @@ def together(runs: Sequence[tuple[Path, RunConfig | None]], *, quiet: bool = Fal
     groups: dict[Any, list[_Run]] = {}
     for run in sorted(opened, key=lambda run: run.at_steps):
         groups.setdefault(run.out if envs.on_host(run.config.env) else run.at_steps, []).append(run)
-    return all(_trained(group, quiet) for group in groups.values())
+    with graceful() as stop:
+        return all(not stop.requested and _trained(group, stop, quiet) for group in groups.values())
 
 
 @dataclass
@@ -168,7 +175,7 @@ def _begun(out: Path, steps: int | None = None) -> _Run:
     return run
 
 
-def _trained(runs: list[_Run], quiet: bool) -> bool:
+def _trained(runs: list[_Run], stop: Stop, quiet: bool) -> bool:
     """All of them, which are at the same step, in one engine."""
     first, *others = runs
     joint = _joint_engine(first.config, [run.config for run in others]) if others else None
@@ -178,14 +185,13 @@ def _trained(runs: list[_Run], quiet: bool) -> bool:
         engine.shapes()  # whatever can be wrong with the configuration shows before a file is made
     for run in new:
         _make_folder(run)
-    states = [run.state for run in runs]
-    if any(state is None for state in states):  # then all are at step 0
+    if any(run.state is None for run in runs):  # then all are at step 0
         state = engine.place(None, {}, first.out)
     else:
-        state = joint.joined(states) if joint else first.state
+        state = joint.joined([run.state for run in runs]) if joint else first.state
     for run in runs:
         run.engine = run.state = None  # their memory
-    return _loop(engine, runs, state, quiet)
+    return _loop(engine, runs, state, stop, quiet)
 
 
 def _joint_engine(config: RunConfig, beside: Sequence[RunConfig]) -> FusedEngine:
@@ -204,7 +210,7 @@ def _make_folder(run: _Run) -> None:
         raise UserError(f"cannot write to {out}: {error.strerror or error}") from error
 
 
-def _loop(engine: Engine, runs: list[_Run], state: Any, quiet: bool) -> bool:
+def _loop(engine: Engine, runs: list[_Run], state: Any, stop: Stop, quiet: bool) -> bool:
     config, agents, at_steps = runs[0].config, sum(run.config.agents for run in runs), runs[0].at_steps
     ends = np.cumsum([run.config.agents for run in runs]).tolist()
     spans = [slice(end - run.config.agents, end) for run, end in zip(runs, ends, strict=True)]
@@ -212,7 +218,6 @@ def _loop(engine: Engine, runs: list[_Run], state: Any, quiet: bool) -> bool:
     title = f"{config.env} · {config.agent} · {', '.join(targets)}"
     summary = None
     with contextlib.ExitStack() as stack:
-        stop = stack.enter_context(graceful())
         display = stack.enter_context(
             progress.Progress(
                 config.steps, agents, title, start_steps=at_steps, quiet=quiet, stopping=lambda: stop.requested
@@ -223,7 +228,8 @@ def _loop(engine: Engine, runs: list[_Run], state: Any, quiet: bool) -> bool:
         for note in (note for run in runs for note in run.notes):
             display.note(note)
         started_at_steps, clock = at_steps, time.perf_counter()
-        while at_steps < config.steps and not stop.requested:
+        stopping = stop.requested
+        while at_steps < config.steps and not stopping:
             until, before = (
                 min((at_steps // config.log_interval_steps + 1) * config.log_interval_steps, config.steps),
                 at_steps,
@@ -242,13 +248,11 @@ def _loop(engine: Engine, runs: list[_Run], state: Any, quiet: bool) -> bool:
                         )
                 summary = progress.summarise({"agent": np.arange(agents), **row, "steps_per_second": speed * agents})
                 display.update(summary)
-            due = [i for i, run in enumerate(runs) if run.saves(at_steps, stop.requested)]
-            parts = _parts(engine, state, len(runs)) if due else []
-            for i in due:
-                writers[i].sync()
-                tree, meta = engine.saved(parts[i], runs[i].out)
-                checkpoint.save(runs[i].out / CHECKPOINTS, at_steps, tree, meta | {"agent_steps": at_steps})
-                runs[i].saved_at = at_steps
+            stopping = stop.requested  # once: all of them save, or none
+            for i, run in enumerate(runs):
+                if run.saves(at_steps, stopping):
+                    writers[i].sync()
+                    _save(engine, engine.part(state, i), run, at_steps)
         seconds = display.seconds
         engine.close(state)
     complete = at_steps == config.steps
@@ -263,9 +267,10 @@ def _loop(engine: Engine, runs: list[_Run], state: Any, quiet: bool) -> bool:
     return complete
 
 
-def _parts(engine: Engine, state: Any, count: int) -> list[Any]:
-    """The state of each run."""
-    return [state] if count == 1 or not isinstance(engine, FusedEngine) else engine.parts(state)
+def _save(engine: Engine, state: Any, run: _Run, at_steps: int) -> None:
+    tree, meta = engine.saved(state, run.out)
+    checkpoint.save(run.out / CHECKPOINTS, at_steps, tree, meta | {"agent_steps": at_steps})
+    run.saved_at = at_steps
 
 
 def _advanced(
