@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Five iterations of Dopamine's protocol, two games to a process, for `lookrep parity`. Returns at once; look.sh says how
-# far they are.
+# Five iterations of Dopamine's protocol for `lookrep parity`, a process for each game: nobody waits for another's
+# emulator. Returns at once; look.sh says how far they are.
 #   usage: parity.sh RUNS dopamine-rainbow|paper-lr      (STEPS=… and FLAGS=… for a rehearsal)
 source "$(dirname "$0")/common.sh"
 runs=${1:?folder for the runs}
 agent=${2:?dopamine-rainbow or paper-lr}
-games=${GAMES:-RoadRunner,Breakout Boxing,Freeway Krull,Gopher CrazyClimber,Assault}
+games=${GAMES:-RoadRunner Breakout Boxing Freeway Krull Gopher CrazyClimber Assault}
 mkdir -p "$runs"
 start_mps
 # Half of compiling is timing variants of matrix products; here they are not what takes the time.
@@ -15,10 +15,8 @@ if XLA_FLAGS=$quick python3 -c "import jax; assert jax.default_backend() == 'gpu
 fi
 # Dopamine's runs had true float32; a GPU's default for float32 products has 10 bits of fraction.
 export JAX_DEFAULT_MATMUL_PRECISION=highest
-number=0
-for pair in $games; do
-  out="$runs/$agent-$number"
-  background "$out.log" 0.22 "$LOOKREP train atari/$pair --agent $agent --steps ${STEPS:-1_250_000} --groups 1 --workers 2 \
+for game in $games; do
+  out="$runs/$agent-$game"
+  background "$out.log" 0.11 "$LOOKREP train atari/$game --agent $agent --steps ${STEPS:-1_250_000} --workers 1 \
     --log-interval-steps ${LOG:-25_000} --checkpoint-interval-steps 0 ${FLAGS:-} --out $out --quiet"
-  number=$((number + 1))
 done

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from lookrep.errors import UserError
 
 # Where the console's memory after `reset_game` was not the same after each of five portions of random play; of ale-py
-# 0.12.1 all games for one player were tried. Boxing showed it in 2 of 30 whole episodes; Breakout, CrazyClimber, Gopher,
-# RoadRunner and UpNDown in none of 30.
+# 0.12.1 all games for one player were tried. Boxing showed it in 2 of 30 whole episodes; Breakout, CrazyClimber,
+# Gopher, RoadRunner and UpNDown in none of 30.
 LEAVE_TRACES = frozenset({
     "assault", "backgammon", "beam_rider", "berzerk", "boxing", "chopper_command", "crossbow", "demon_attack",
     "fishing_derby",
