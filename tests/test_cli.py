@@ -75,6 +75,17 @@ def test_a_flag_that_no_command_has_is_one_line(name: str, capsys: pytest.Captur
     assert said.err.count("\n") == 1
 
 
+def test_an_interrupt_is_one_line_and_the_status_of_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(argv: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lookrep.commands.report.main", interrupted)
+    assert cli.main(["report"]) == 130
+    assert capsys.readouterr().err == "lookrep: interrupted\n"
+
+
 def test_the_installed_script_is_this_function() -> None:
     (script,) = entry_points(group="console_scripts", name="lookrep")
     assert script.load() is cli.main

@@ -51,6 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"lookrep: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # the second Ctrl-C, or the first where there is nothing to save
+        print("lookrep: interrupted", file=sys.stderr)
+        return 130
     except BrokenPipeError:
         return 0
 

@@ -26,7 +26,7 @@ class NetworkConfig:
     """What the networks look like."""
 
     network: str = "auto"
-    """the online network: cnn16:128 (3×3 convolutions, dense layers), mlp:64x64, or auto"""
+    """the online network: cnn16:128 (3×3 convolutions, dense layers), nature:512 (Atari's), mlp:64x64, or auto"""
     target_network: str = "same"
     """the target network, if it should differ; only --target replicate can follow across networks"""
     dueling: bool = False
@@ -196,7 +196,7 @@ class RunConfig:
     devices: int = 1
     """spread the agents over this many devices"""
     workers: int | None = None
-    """processes that step environments on the host (Atari, Gymnasium); 0: none, in this one; default: one per core"""
+    """processes that step environments on the host; 0: none, in this one; default: one per core, 0 for Gymnasium"""
     groups: int | None = None
     """parts of the population that take turns, so that emulators play while the device learns; default: up to 2"""
     settings: AgentConfig = field(default_factory=lambda: preset("rainbow"))

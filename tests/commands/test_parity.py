@@ -118,6 +118,7 @@ def test_several_runs_of_a_game_are_taken_together(tmp_path: Path, reference: Pa
         (["--reference", "wrong.csv"], "column 'run' is missing"),
         (["--reference", "bad.csv"], "bad.csv line 2: not a score"),
         (["--reference", "good.csv", "--variant", "torch"], "has no scores of variant 'torch'"),
+        (["--reference", "plain.csv", "--variant", "tf"], "has no scores of variant 'tf'"),
         (["--reference", "good.csv", "--figure", "out.txt"], "out.txt"),
     ],
 )
@@ -128,6 +129,7 @@ def test_what_is_wrong_is_one_line(
     made_run(tmp_path / "run", "atari/Breakout", {"atari/Breakout": [[(1, 1.0), (1, 1.0)]]})
     (tmp_path / "wrong.csv").write_text("game,iteration,avg_return\nbreakout,0,1\n")
     (tmp_path / "bad.csv").write_text("game,run,iteration,avg_return\nbreakout,0,zero,1\n")
+    (tmp_path / "plain.csv").write_text("game,run,iteration,avg_return\nbreakout,0,0,1\n")
     (tmp_path / "good.csv").write_text("variant,game,run,iteration,avg_return\ntf,breakout,0,0,1\n")
     assert main(["parity", "run", *words]) == 2
     said = capsys.readouterr().err

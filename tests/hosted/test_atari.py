@@ -253,5 +253,5 @@ def test_a_missing_rom_is_one_clear_line(
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     atari_roms.libraries.cache_clear()
     monkeypatch.setitem(sys.modules, "cv2", None)
-    with pytest.raises(UserError, match=r"pip install 'lookrep\[atari\]'"):
+    with pytest.raises(UserError, match=r"pip install -e '\.\[atari\]' in lookrep's folder"):
         hosted.check("atari/Breakout")

@@ -131,6 +131,17 @@ def test_the_minutes_are_kept_and_what_was_running_goes_on_later(
     assert len(saved(out / "populations" / POPULATIONS[0])) == 2
 
 
+def test_without_checkpoints_nobody_waits_for_an_interval_to_end(
+    tmp_path: Path, quick_compilation: dict[str, str]
+) -> None:
+    out, definition = tmp_path / "study", write_study(tmp_path, **{"log_interval_steps = 200": ""})
+    flags = ("--out", out, "--variant", "hard", "--steps", "2_000_000", "--no-checkpoints", "--minutes", "0.001")
+    said = completed("run", definition, *flags, environment=quick_compilation)
+    assert "stopping: without checkpoints there is nothing to save" in said
+    assert f"go on with: lookrep study run {out}" in said
+    assert folder.failure(out, POPULATIONS[0]) is None
+
+
 def test_a_population_that_fails_does_not_keep_the_others_from_finishing(
     tmp_path: Path, quick_compilation: dict[str, str]
 ) -> None:

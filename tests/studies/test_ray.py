@@ -36,6 +36,6 @@ def test_a_killed_worker_costs_nothing_but_time(tmp_path: Path, quick_compilatio
 
 def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"--backend ray needs Ray: pip install 'lookrep\[ray\]'"):
+    with pytest.raises(UserError, match=r"--backend ray needs Ray: pip install -e '\.\[ray\]'"):
         with ray_backend.connected(None, 1):
             pass

@@ -266,6 +266,18 @@ def test_asked_to_stop_what_comes_next_is_not_begun(
     assert len(begun) == 1
 
 
+def test_a_new_end_that_cannot_be_written_down_is_one_line(
+    whole: Path, engine: FusedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(run, "make_engine", lambda config: engine)
+    monkeypatch.setattr(run, "write_whole", refused)
+    with pytest.raises(UserError, match=f"cannot write to {whole}: Permission denied"):
+        run.resume(whole, 8000)
+
+
 def test_kill_9_costs_what_came_after_the_last_checkpoint(
     whole: Path, tmp_path: Path, quick_compilation: dict[str, str]
 ) -> None:

@@ -1,7 +1,7 @@
 """rejax's DQN on MinAtar Breakout with our network and settings, timed in the same process as ours.
 
 rejax (https://github.com/keraJLi/rejax) trains four environments an agent and updates once per round: one update per
-four steps, as we do. Its Breakout is gymnax's. Needs `pip install 'lookrep[bench]'`.
+four steps, as we do. Its Breakout is gymnax's. Needs `pip install -e '.[bench]'`.
 """
 
 import importlib.metadata
@@ -27,7 +27,7 @@ def measure(agents: int) -> dict[str, Any]:
         import rejax
         from rejax.algos.dqn import EpsilonGreedyPolicy
     except ImportError as error:
-        raise UserError(f"--peer rejax needs the package: pip install 'lookrep[bench]' ({error})") from error
+        raise UserError(f"--peer rejax needs the package: pip install -e '.[bench]' ({error})") from error
 
     class QNetwork(nn.Module):
         action_dim: int

@@ -40,7 +40,7 @@ def libraries() -> Libraries:
         import cv2
     except ImportError as error:
         raise UserError(
-            f"atari/ environments need ale-py and OpenCV: pip install 'lookrep[atari]' ({error})"
+            f"atari/ environments need ale-py and OpenCV: pip install -e '.[atari]' in lookrep's folder ({error})"
         ) from error
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
     cv2.setNumThreads(1)  # a worker has one core, and a picture is small

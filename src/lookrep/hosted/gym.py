@@ -94,7 +94,7 @@ def library() -> ModuleType:
     try:
         import gymnasium
     except ImportError as error:
-        raise UserError(f"this environment needs Gymnasium: pip install 'lookrep[gym]' ({error})") from error
+        raise UserError(f"Gymnasium is missing: pip install -e '.[gym]' in lookrep's folder ({error})") from error
     return gymnasium
 
 

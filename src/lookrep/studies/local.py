@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,13 +48,15 @@ class Task:
     log: Path
     stdin: str = ""
     populations: tuple[str, ...] = ()
+    saves: bool = True  # its state, when it is asked to stop
 
 
 def training(folder: Path, job: Job) -> Task:
     command = (sys.executable, "-m", "lookrep.studies.worker")
     names = tuple(job.populations)
     log = _log(folder, names[0])
-    return Task(names[0], command, log, json.dumps(dataclasses.asdict(job)), names)
+    saves = any(not config or config["checkpoint_interval_steps"] for config in job.populations.values())
+    return Task(names[0], command, log, json.dumps(dataclasses.asdict(job)), names, saves)
 
 
 def films(folder: Path, env: str, populations: Mapping[str, str]) -> list[Task]:
@@ -90,10 +92,10 @@ def run(
         while queue or running:
             if not stopping and (stop.requested or (deadline is not None and time.monotonic() > deadline)):
                 stopping = True
-                display.note("stopping: what is running saves its state first (Ctrl-C again: at once)", "yellow")
+                display.note(_stopping(task for task, _, _ in running.values()), "yellow")
                 queue.clear()
-                for _, process, _ in running.values():
-                    process.terminate()
+                for task, process, _ in running.values():
+                    process.send_signal(signal.SIGTERM if task.saves else signal.SIGKILL)
             while queue and len(running) < jobs:
                 slot = next(i for i in range(jobs) if i not in running)
                 variables = {**(environment or {}), **_device_settings(slot, jobs, here)}
@@ -151,6 +153,12 @@ def _device_settings(slot: int, jobs: int, here: Hardware) -> dict[str, str]:
     return settings
 
 
+def _stopping(tasks: Iterable[Task]) -> str:
+    if any(task.saves for task in tasks):
+        return "stopping: what is running saves its state first (Ctrl-C again: at once)"
+    return "stopping: without checkpoints there is nothing to save"
+
+
 def record(folder: Path, name: str, status: int, said: str, outcome: Outcome, display: Display) -> bool:
     """Write down what became of a population, from its worker's exit status and last words; whether it is finished."""
     if status == worker.FINISHED:
@@ -175,8 +183,8 @@ def _ended(folder: Path, task: Task, status: int, stopping: bool, outcome: Outco
         if status and not stopping:
             display.note(f"{task.name}: not made ({said})", "yellow")
         return False
-    if stopping and status == -signal.SIGTERM:
-        status = worker.STOPPED  # before it had begun to listen
+    if stopping and status in (-signal.SIGTERM, -signal.SIGKILL):
+        status = worker.STOPPED  # before it had begun to listen, or with nothing to save
     elif status < 0:
         memory = " (out of memory?)" if status == -signal.SIGKILL else ""
         said = f"{folders.KILLED}{signal.Signals(-status).name}{memory}"

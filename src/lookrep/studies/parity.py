@@ -83,7 +83,7 @@ def reference(path: Path, variant: str | None = None) -> dict[str, dict[int, np.
     """Published scores by (squeezed) game and iteration, one per run."""
     rows: dict[str, dict[int, list[float]]] = {}
     for row in _rows(path):
-        if variant is None or row.get("variant", variant) == variant:
+        if variant is None or row.get("variant") == variant:
             rows.setdefault(squeezed(row["game"]), {}).setdefault(int(row["iteration"]), []).append(
                 float(row["avg_return"])
             )

@@ -45,7 +45,7 @@ def connected(address: str | None, jobs: int) -> Iterator[Cluster]:
     try:
         import ray
     except ImportError:
-        raise UserError("--backend ray needs Ray: pip install 'lookrep[ray]'") from None
+        raise UserError("--backend ray needs Ray: pip install -e '.[ray]' in lookrep's folder") from None
     here = hardware.detect() if address is None else None
     settings: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False, "include_dashboard": False}
     if here is not None:

@@ -171,7 +171,10 @@ def _begun(out: Path, steps: int | None = None) -> _Run:
         run.saved_at = run.at_steps
         run.notes += [restored.warning] if restored.warning else []
     if config != stored:
-        _write_config(config, out)
+        try:
+            _write_config(config, out)
+        except OSError as error:
+            raise UserError(f"cannot write to {out}: {error.strerror or error}") from error
     return run
 
 
