@@ -36,7 +36,7 @@ demo: $(STAMP)
 	$(BIN)/lookrep report $(DEMO)/study -o $(DEMO)/report.html
 	@echo
 	@echo "Open $(DEMO)/report.html in a browser. Figures of the exact examples: $(DEMO)/figure1.png and figure8.png."
-	@echo "Next: README.md, and docs/results/minatar-targets for what a real study says."
+	@echo "Next: README.md, and docs/results/minatar.md for what real studies say."
 
 # A file's tests share what they compile, so they stay in one process.
 test: $(STAMP)

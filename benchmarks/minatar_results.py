@@ -56,6 +56,7 @@ CHANGES = {  # what a variant of the recipe changes → the group it is in
     "target_init": "details left open",
 }
 WIDTHS = {"narrow": 0.25, "half": 0.5, "same": 1.0, "wide": 2.0}  # of network-pairs' targets
+FOUND_ON = ("asterix", "space invaders")  # the games of minatar-recipe, where the recipe was the best of 17
 RECIPE_STEPS = 512_000  # where minatar-recipe ends: the tuned baselines' scores there are for comparison
 ABOUT = """\
 Made by `benchmarks/minatar_results.py`. In brackets: 95 % bootstrap intervals over seeds. Final: mean over the last
@@ -73,8 +74,8 @@ def main(studies: Path, out: Path, ends: dict[str, int]) -> None:
         except UserError as error:
             print(f"left out: {error}")
     sections: dict[str, list[Callable[[Results, Path], Table]]] = {
-        "minatar-main": [comparison, by_game, over_time, networks, pictures],
-        "minatar-targets": [comparison, by_game, over_time, networks],
+        "minatar-main": [comparison, pairs, by_game, over_time, rising, networks, pictures],
+        "minatar-targets": [comparison, by_game, over_time, rising, networks],
         "minatar-baselines": [tuning],
         "minatar-kr": [comparison, by_game, ratios, networks],
         "minatar-recipe": [comparison, by_game, recipe, details, explanations],
@@ -120,6 +121,17 @@ def comparison(results: Results, _: Path) -> Table:
     return table(f"Over games: {over}", head, rows)
 
 
+def pairs(results: Results, _: Path) -> Table:
+    """Who beats whom, also on the games alone that had no part in choosing the recipe."""
+    envs, rows = complete(results), []
+    groups = {"all": envs, "games it was not found on": [env for env in envs if game(env) not in FOUND_ON]}
+    groups |= {game(env): [env] for env in envs}
+    for ours, theirs in (("recipe", "hard"), ("recipe", "polyak"), ("polyak", "hard"), ("replicate-all", "hard")):
+        found = [_improvement(results, ours, theirs, group) for group in groups.values()]
+        rows.append([*(results.study.variant(name).label for name in (ours, theirs)), *map(cell, found)])
+    return table("Probability that the first ends above the second", ["first", "second", *groups], rows)
+
+
 def by_game(results: Results, _: Path) -> Table:
     study = results.study
     raw, shares = [], []
@@ -147,6 +159,16 @@ def over_time(results: Results, _: Path) -> Table:
     return table(f"Score relative to {study.baseline}, over time", head, rows)
 
 
+def rising(results: Results, _: Path) -> Table:
+    """How much of the final score was there half way: 1 where a curve has levelled off."""
+    half, envs, rows = results.study.steps / 2, complete(results), []
+    for variant in results.study.variants:
+        early = [measured(results, variant.name, env, "return_mean", half) for env in envs]
+        final = [final_scores(results, variant.name, [env]) for env in envs]
+        rows.append([variant.label, *(cell(ratio_of(*both)) for both in zip(early, final, strict=True))])
+    return table("Score half way relative to the final score", ["variant", *map(game, envs)], rows)
+
+
 def networks(results: Results, _: Path) -> Table:
     rows = []
     for env in results.study.environments:
@@ -165,7 +187,8 @@ def pictures(results: Results, out: Path) -> Table:
         phases = (
             "Hard copy's gap is 0 at a copy and grows until the next: it is measured at changing moments of a turn."
         )
-        draw.save(draw.inside(results, whole, MEASURES, [phases, small]), out / "networks.png")
+        over = f"Mean over {len(whole)} games." if len(whole) > 1 else ""
+        draw.save(draw.inside(results, whole, MEASURES, [over, phases, small]), out / "networks.png")
     return []
 
 
@@ -250,8 +273,7 @@ def details(results: Results, _: Path) -> Table:
     """What the paper leaves open, beside the paper's version as we read it."""
     envs, rows = complete(results), []
     for variant in (v for v in results.study.variants if _group(results, v.name) == "details left open" and envs):
-        both = [final_scores(results, name, envs) for name in (variant.name, "paper")]
-        chance = estimate(probability_of_improvement, *both, resamples=RESAMPLES)
+        chance = _improvement(results, variant.name, "paper", envs)
         shares = [relative(results, variant.name, env, "paper") for env in envs]
         rows.append([variant.label, *map(cell, shares), cell(chance)])
     head = ["variant", *map(game, envs), "probability of beating it"]
@@ -337,6 +359,11 @@ def widths(results: Results, out: Path) -> Table:
     draw.save(draw.against([panel], title, height, small), out / "width.png")
     rows = [[name, *map(cell, line.values())] for name, line in found.items()]
     return table("Final score relative to hard copy of the same width", ["", "× 1", "× 2", "× 4"], rows)
+
+
+def _improvement(results: Results, ours: str, theirs: str, envs: Sequence[str]) -> Estimate | None:
+    both = [final_scores(results, name, envs) for name in (ours, theirs)]
+    return estimate(probability_of_improvement, *both, resamples=RESAMPLES) if envs else None
 
 
 def _group(results: Results, variant: str) -> str:

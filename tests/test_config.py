@@ -64,11 +64,16 @@ def test_what_an_agents_name_stands_for(
     assert same == configs.preset("dqn")
 
 
-@pytest.mark.parametrize(("env", "step", "few"), [("minatar/breakout", 2.5e-3, 25), ("atari/Breakout", 6.25e-4, 200)])
-def test_our_replicate_takes_as_few_steps_as_the_papers_but_ten_times_as_large(env: str, step: float, few: int) -> None:
+@pytest.mark.parametrize(
+    ("env", "step", "turn"), [("minatar/breakout", 2.5e-3, (125, 12)), ("atari/Breakout", 6.25e-4, (2000, 200))]
+)
+def test_our_replicate_takes_a_tenth_of_the_steps_but_ten_times_as_large(
+    env: str, step: float, turn: tuple[int, int]
+) -> None:
     ours, rainbow = configs.preset("rainbow-lr", env), configs.preset("rainbow", env)
     target = ours.target
-    assert (target.target, target.replicate_updates, target.replicate_batch_size) == ("replicate", few, 512)
+    assert (target.target, target.replicate_batch_size) == ("replicate", 512)
+    assert (target.target_period_updates, target.replicate_updates) == turn
     assert target.replicate_learning_rate == pytest.approx(step)
     assert dataclasses.replace(ours, target=rainbow.target) == rainbow
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The studies behind docs/results/minatar.md that are not complete, in four queues on one GPU. Returns at once;
-# look.sh says how far they are.
+# What docs/results/minatar.md still misses, side by side on one GPU: where the curves end (two games, 10 M steps), and
+# targets of another shape on the third game. Returns at once; look.sh says how far they are.
 #   usage: minatar.sh STUDIES      (SIZE=smoke for a rehearsal)
 source "$(dirname "$0")/common.sh"
 studies=${1:?folder for the studies}
@@ -8,25 +8,15 @@ size=${SIZE:-gpu}
 mkdir -p "$studies"
 start_mps
 flags="--no-checkpoints --no-film --quiet"
-
-run() { echo "$LOOKREP study run $1 --size $size --out $studies/${2:-$1} $flags"; }
-
+long="$LOOKREP study run minatar-targets --size $size --out $studies/minatar-long $flags"
+pairs="$LOOKREP study run network-pairs --size $size --out $studies/network-pairs $flags"
 if [ "$size" = gpu ]; then
-  for study in minatar-kr minatar-baselines; do # what is finished is not repeated
-    [ -d "$studies/$study" ] && continue
-    mkdir "$studies/$study"
-    tar xzf "docs/results/$study/study.tar.gz" -C "$studies/$study" --strip-components 1
-  done
-  if ! grep -q polyak-0_1 "$studies/minatar-baselines/study.toml"; then # is τ = 0.05 best only because it was the last?
-    printf '\n[variants.polyak-0_1]\nlabel = "Polyak, τ = 0.1"\ntarget = "polyak"\ntau = 0.1\n' >>"$studies/minatar-baselines/study.toml"
+  long="$long --env breakout seaquest --variant hard replicate-all recipe --steps ${STEPS:-10_240_000} --jobs 2"
+  if [ ! -d "$studies/network-pairs" ]; then # what is finished is not repeated
+    mkdir "$studies/network-pairs"
+    tar xzf docs/results/network-pairs/study.tar.gz -C "$studies/network-pairs" --strip-components 1
   fi
-  main="$(run minatar-targets minatar-main) --steps ${STEPS:-3_072_000} --jobs 5"
-  kr="$LOOKREP study run $studies/minatar-kr --jobs 2 $flags"
-  baselines="$LOOKREP study run $studies/minatar-baselines --jobs 2 $flags"
-else
-  main=$(run minatar-targets minatar-main) kr=$(run minatar-kr) baselines=$(run minatar-baselines)
+  pairs="$LOOKREP study run $studies/network-pairs --jobs 2 $flags"
 fi
-background "$studies/main.log" 0.35 "$main"
-background "$studies/kr.log" 0.15 "$kr"
-background "$studies/width.log" 0.15 "$baselines; $(run minatar-width) --jobs 3"
-background "$studies/pairs.log" 0.20 "$(run network-pairs) --jobs 4"
+background "$studies/long.log" 0.40 "$long"
+background "$studies/pairs.log" 0.20 "$pairs"

@@ -291,10 +291,10 @@ def preset(agent: str, env: str = "") -> AgentConfig:
         raise UserError(f"agent '{agent}' is unknown: {hint}")
     at_scale = ATARI if env.startswith("atari/") or agent in ("dopamine-rainbow", "paper-lr") else {}
     fields = {name: at_scale.get(name, {}) | changes[agent].get(name, {}) for name in vars(base)}
-    if agent == "rainbow-lr":  # what makes up for the paper's few steps: docs/results/minatar.md
-        fields["target"]["replicate_learning_rate"] = 10 * fields["learning"].get(
-            "learning_rate", base.learning.learning_rate
-        )
+    if agent == "rainbow-lr":  # as in docs/results/minatar.md: larger steps make up for the paper's few
+        online = fields["learning"].get("learning_rate", base.learning.learning_rate)
+        periods = {} if at_scale else {"target_period_updates": 125, "replicate_updates": 12}
+        fields["target"] |= {"replicate_learning_rate": 10 * online} | periods
     return AgentConfig(**{name: dataclasses.replace(getattr(base, name), **some) for name, some in fields.items()})
 
 

@@ -111,14 +111,15 @@ def test_every_run_that_is_missing_unfinished_or_diverged_is_named() -> None:
         ("minatar/freeway", "replicate", 3): "unfinished",
         ("minatar/freeway", "hard", 5): "diverged",
     }
-    found = statistics.headline(study_results.results(asked, statuses=statuses), resamples=50)
-    text = visible(answer.missing(asked, found))
+    some = study_results.results(asked, statuses=statuses)
+    text = visible(answer.missing(some, statistics.headline(some, resamples=50)))
     assert "3 runs of 36 not counted" in text
     assert "breakout · Polyak target, seed 1: missing" in text
     assert "freeway · Replicate target, seeds 2, 3: unfinished, at 50,000 steps" in text
     assert "freeway · Hard target, seed 5: diverged" in text
-    complete = statistics.headline(study_results.results(asked), resamples=50)
-    assert visible(answer.missing(asked, complete)) == "Nothing: all 36 runs finished, and none diverged."
+    every = study_results.results(asked)
+    complete = statistics.headline(every, resamples=50)
+    assert visible(answer.missing(every, complete)) == "Nothing: all 36 runs finished, and none diverged."
 
 
 @pytest.fixture(scope="module")
@@ -235,6 +236,9 @@ def test_a_study_looked_at_before_its_end_is_said_to_be(hostile: Results) -> Non
     early = dataclasses.replace(hostile, planned_steps=2 * hostile.study.steps)
     assert "as if it ended there, not at" in visible(provenance.section(early))
     assert "as if it ended there" not in visible(provenance.section(hostile))
+    steps = f"Steps {hostile.study.steps:,} to {2 * hostile.study.steps:,}"
+    assert steps in visible(report.build(early))
+    assert steps not in visible(report.build(hostile))
 
 
 def test_the_time_of_a_killed_sitting_is_not_made_up(hostile: Results) -> None:

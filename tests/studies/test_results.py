@@ -99,6 +99,13 @@ def test_an_end_that_makes_no_sense_is_refused(out: Path, tmp_path: Path) -> Non
         results.load(tmp_path / "exact", 10)
 
 
+def test_a_seed_that_two_populations_have_is_not_taken_from_either(out: Path) -> None:
+    population(out, "atari_Pong--lr--0-1", {"env": "atari/Pong"}, [row(0, 100), row(1, 100)])
+    population(out, "atari_Pong--lr--1-2", {"env": "atari/Pong"}, [row(1, 100), row(2, 100)])
+    with pytest.raises(UserError, match=r"lr--1-2: seed 1 of lr on atari/Pong is in another population too; move one"):
+        results.load(out)
+
+
 @pytest.mark.parametrize("prefix", ["", "atari/"])
 def test_games_of_one_population_are_told_apart_by_their_column(out: Path, prefix: str) -> None:
     games = [f"{prefix}Pong", f"{prefix}Alien"]

@@ -64,21 +64,26 @@ def load(folder: Path, steps: int | None = None) -> Results:
         if config.get("versions") not in (None, *versions):
             versions.append(config["versions"])
         if (run / metrics.FILE).exists():
-            found |= _members(run, str(config.get("env", "")), ending.steps)
+            members = _members(run, str(config.get("env", "")), ending.steps)
+            for env, variant, seed in members.keys() & found.keys():
+                raise UserError(
+                    f"{run.name}: seed {seed} of {variant} on {env} is in another population too; move one of them away"
+                )
+            found |= members
     wanted = [
         (env, variant.name, seed)
         for env in study.environments
         for variant in study.variants
         for seed in range(study.seeds)
     ]
-    members = (
+    asked = (
         Member(*key, status=_status(found.get(key, {}), ending.steps), columns=found.get(key, {})) for key in wanted
     )
     return Results(
         study=ending,
         planned_steps=study.steps,
         folder=folder,
-        members=tuple(members) if study.kind == "training" else (),
+        members=tuple(asked) if study.kind == "training" else (),
         sittings=_sittings(folder / SITTINGS),
         versions=tuple(versions),
     )

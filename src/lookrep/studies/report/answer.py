@@ -11,6 +11,7 @@ from lookrep.studies.bootstrap import Estimate
 from lookrep.studies.definition import Study
 from lookrep.studies.report import words
 from lookrep.studies.report.markup import Html, join, tag
+from lookrep.studies.results import Results
 from lookrep.studies.statistics import Headline
 
 FEW_ANSWERS = 4
@@ -42,11 +43,16 @@ def section(study: Study, headline: Headline, colours: dict[str, str]) -> Html:
     return join(parts)
 
 
-def missing(study: Study, headline: Headline) -> Html:
+def missing(results: Results, headline: Headline) -> Html:
     """What is not in the numbers, by name; one line if everything is."""
+    study = results.study
     labels = {variant.name: variant.label for variant in study.variants}
     runs = len(study.environments) * len(study.variants) * study.seeds
     boxes = []
+    if study.steps < results.planned_steps:
+        title = f"Steps {study.steps:,} to {results.planned_steps:,}"
+        note = "This page looks at the study as if it ended there. Nothing before depends on how long a run will be."
+        boxes.append(_box(title, [], note))
     if headline.excluded:
         title = f"{words.count(len(headline.excluded), 'run')} of {runs:,} not counted"
         lines = words.members(headline.excluded, study.environments, labels)
@@ -73,7 +79,7 @@ def _card(answer: words.Answer) -> Html:
 
 def _box(title: str, lines: Sequence[str], note: str) -> Html:
     # Many runs are folded away, but never dropped.
-    entries = tag("ul", *(tag("li", line) for line in lines))
+    entries = tag("ul", *(tag("li", line) for line in lines)) if lines else ""
     if len(lines) > 8:
         entries = tag("details", tag("summary", f"{len(lines)} lines"), entries)
     return tag("div", tag("h3", title), entries, tag("p", note, class_="small") if note else "", class_="warning")

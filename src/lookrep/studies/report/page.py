@@ -36,7 +36,7 @@ def build(results: Results) -> str:
     if study.kind == "training":
         headline = statistics.headline(results)
         sections.append(("answer", "Answer", answer.section(study, headline, pictures.colours(results))))
-        sections.append(("missing", "What is missing", answer.missing(study, headline)))
+        sections.append(("missing", "What is missing", answer.missing(results, headline)))
     else:
         sections.append(("answer", "Answer", exact.section(results)))
     if outside:
