@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The Atari figures of docs/performance.md, one JSON object a line. Two parts, about ten minutes each.
-#   usage: speed.sh A|B      (CASE="--replay-capacity-steps 2000" for a rehearsal)
+# The Atari figures of docs/performance.md, one JSON object a line. Three parts, at most ten minutes each.
+#   usage: speed.sh A|B|C      (CASE="--replay-capacity-steps 2000" for a rehearsal)
 source "$(dirname "$0")/common.sh"
 start_mps
 export XLA_PYTHON_CLIENT_PREALLOCATE=false XLA_PYTHON_CLIENT_MEM_FRACTION=0.93 # 16 full replays are 114 GB
@@ -10,7 +10,7 @@ bench() {
   grep '^{"' "$said" || true
 }
 said=$(mktemp)
-case ${1:?A or B} in
+case ${1:?A, B or C} in
   A) # full replays; the emulators' own speed is measured in each of them
     bench --agents 1
     bench --agents 8 --groups 1 --processes 2
@@ -22,5 +22,10 @@ case ${1:?A or B} in
     bench --agents 8 --groups 1 --processes 4 --replay-capacity-steps 40000
     bench --agents 16 --groups 2 --processes 3 --replay-capacity-steps 40000
     timeout "${LIMIT:-150}" python3 benchmarks/atari_checkpoint.py --agents "${AGENTS:-16}" --steps "${STEPS:-8000}" --checkpoints 3
+    ;;
+  C) # how to divide 16 agents, and 24
+    bench --agents 4 --groups 1 --processes 4
+    bench --agents 2 --groups 1 --processes 8
+    bench --agents 6 --groups 1 --processes 4 --replay-capacity-steps 40000
     ;;
 esac
