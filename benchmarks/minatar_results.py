@@ -57,6 +57,7 @@ CHANGES = {  # what a variant of the recipe changes → the group it is in
 }
 WIDTHS = {"narrow": 0.25, "half": 0.5, "same": 1.0, "wide": 2.0}  # of network-pairs' targets
 FOUND_ON = ("asterix", "space invaders")  # the games of minatar-recipe, where the recipe was the best of 17
+TUNING_SEEDS = 10  # of minatar-baselines and minatar-recipe
 RECIPE_STEPS = 512_000  # where minatar-recipe ends: the tuned baselines' scores there are for comparison
 ABOUT = """\
 Made by `benchmarks/minatar_results.py`. In brackets: 95 % bootstrap intervals over seeds. Final: mean over the last
@@ -122,14 +123,16 @@ def comparison(results: Results, _: Path) -> Table:
 
 
 def pairs(results: Results, _: Path) -> Table:
-    """Who beats whom, also on the games alone that had no part in choosing the recipe."""
+    """Who beats whom; also on the games, and with the seeds, that had no part in tuning and choosing."""
     envs, rows = complete(results), []
     groups = {"all": envs, "games it was not found on": [env for env in envs if game(env) not in FOUND_ON]}
     groups |= {game(env): [env] for env in envs}
     for ours, theirs in (("recipe", "hard"), ("recipe", "polyak"), ("polyak", "hard"), ("replicate-all", "hard")):
         found = [_improvement(results, ours, theirs, group) for group in groups.values()]
+        found.append(_improvement(results, ours, theirs, envs, TUNING_SEEDS))
         rows.append([*(results.study.variant(name).label for name in (ours, theirs)), *map(cell, found)])
-    return table("Probability that the first ends above the second", ["first", "second", *groups], rows)
+    head = ["first", "second", *groups, f"all, without seeds 0–{TUNING_SEEDS - 1}"]
+    return table("Probability that the first ends above the second", head, rows)
 
 
 def by_game(results: Results, _: Path) -> Table:
@@ -361,8 +364,8 @@ def widths(results: Results, out: Path) -> Table:
     return table("Final score relative to hard copy of the same width", ["", "× 1", "× 2", "× 4"], rows)
 
 
-def _improvement(results: Results, ours: str, theirs: str, envs: Sequence[str]) -> Estimate | None:
-    both = [final_scores(results, name, envs) for name in (ours, theirs)]
+def _improvement(results: Results, ours: str, theirs: str, envs: Sequence[str], first_seed: int = 0) -> Estimate | None:
+    both = [final_scores(results, name, envs)[first_seed:] for name in (ours, theirs)]
     return estimate(probability_of_improvement, *both, resamples=RESAMPLES) if envs else None
 
 
