@@ -16,7 +16,7 @@ fi
 # Half of compiling is timing variants of matrix products; here they are not what takes the time.
 quick=--xla_gpu_autotune_level=0
 if XLA_FLAGS=$quick python3 -c "import jax; assert jax.default_backend() == 'gpu'" 2>/dev/null; then
-  export XLA_FLAGS="${XLA_FLAGS:-} $quick"
+  export XLA_FLAGS="$quick ${XLA_FLAGS:-}"
 fi
 # True float32: by its documentation, JAX's default for float32 products on a recent GPU is TensorFloat-32.
 export JAX_DEFAULT_MATMUL_PRECISION=highest

@@ -23,9 +23,11 @@ case ${1:?A, B or C} in
     bench --agents 16 --groups 2 --processes 3 --replay-capacity-steps 40000
     timeout "${LIMIT:-150}" python3 benchmarks/atari_checkpoint.py --agents "${AGENTS:-16}" --steps "${STEPS:-8000}" --checkpoints 3
     ;;
-  C) # how to divide 16 agents, and 24
+  C) # how to divide 16 agents, and 24; many processes compile at once, so without timing variants of products
+    export XLA_FLAGS="--xla_gpu_autotune_level=0 ${XLA_FLAGS:-}"
     bench --agents 4 --groups 1 --processes 4
     bench --agents 2 --groups 1 --processes 8
-    bench --agents 6 --groups 1 --processes 4 --replay-capacity-steps 40000
+    bench --agents 1 --processes 16
+    bench --agents 3 --groups 1 --processes 8 --replay-capacity-steps 40000
     ;;
 esac
