@@ -58,6 +58,15 @@ def target_steps(results: Results, variant: str, env: str) -> float:
     return float(np.mean([columns["target_updates"][-1] / columns["online_updates"][-1] for columns in last]))
 
 
+def transitions(results: Results, variant: str, env: str) -> float:
+    """How many replayed transitions both networks learn from in all, for one that the online network does."""
+    settings = target_settings(results, variant)
+    if settings["target"] != "replicate":
+        return 1.0
+    batch = int(str(results.study.overrides.get("batch_size", config.preset(results.study.agent).learning.batch_size)))
+    return 1.0 + target_steps(results, variant, env) * settings["replicate_batch_size"] / batch
+
+
 def reach(results: Results, variant: str, env: str) -> float:
     """Target steps × their size, divided by online updates × theirs: how far the target can move beside the online."""
     study = results.study

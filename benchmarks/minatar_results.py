@@ -24,12 +24,13 @@ from minatar_numbers import (
     reach,
     relative,
     target_steps,
+    transitions,
 )  # fmt: skip
 
 from lookrep.errors import UserError
 from lookrep.files import write_whole
 from lookrep.studies import results as results_files
-from lookrep.studies.aggregate import environment_means, probability_of_improvement
+from lookrep.studies.aggregate import Floats, environment_means, iqm, probability_of_improvement
 from lookrep.studies.bootstrap import Estimate, estimate
 from lookrep.studies.figures import notes
 from lookrep.studies.figures.style import game
@@ -57,6 +58,9 @@ CHANGES = {  # what a variant of the recipe changes → the group it is in
 }
 WIDTHS = {"narrow": 0.25, "half": 0.5, "same": 1.0, "wide": 2.0}  # of network-pairs' targets
 FOUND_ON = ("asterix", "space invaders")  # the games of minatar-recipe, where the recipe was the best of 17
+SATURATED = ("freeway",)
+PHASES = 5  # rows of minatar-main that meet a turn at 0, 25, 50, 75 and 100 of its 125 updates
+SWEEP_STEPS = 1_024_000  # where minatar-kr ends
 TUNING_SEEDS = 10  # of minatar-baselines and minatar-recipe
 RECIPE_STEPS = 512_000  # where minatar-recipe ends: the tuned baselines' scores there are for comparison
 ABOUT = """\
@@ -75,10 +79,10 @@ def main(studies: Path, out: Path, ends: dict[str, int]) -> None:
         except UserError as error:
             print(f"left out: {error}")
     sections: dict[str, list[Callable[[Results, Path], Table]]] = {
-        "minatar-main": [comparison, pairs, by_game, over_time, rising, networks, pictures],
+        "minatar-main": [comparison, robust, pairs, by_game, over_time, rising, early, gaps, networks, pictures],
         "minatar-targets": [comparison, by_game, over_time, rising, networks],
         "minatar-baselines": [tuning],
-        "minatar-kr": [comparison, by_game, ratios, networks],
+        "minatar-kr": [comparison, robust, by_game, ratios, networks],
         "minatar-recipe": [comparison, by_game, recipe, details, explanations],
         "minatar-width": [comparison, by_game, widths, networks],
         "network-pairs": [comparison, by_game, shapes, networks],
@@ -122,6 +126,22 @@ def comparison(results: Results, _: Path) -> Table:
     return table(f"Over games: {over}", head, rows)
 
 
+def robust(results: Results, _: Path) -> Table:
+    """The comparison once more, with the baseline's mean resampled too, and without a game that all have learned."""
+    study, envs, rows = results.study, complete(results), []
+    fewer = [env for env in envs if game(env) not in SATURATED]
+    for variant in (v for v in study.variants if v.name != study.baseline and fewer):
+        scores = [[final_scores(results, name, group) for name in (variant.name, study.baseline)]
+                  for group in (envs, fewer)]  # fmt: skip
+        shares = [estimate(lambda x, y: iqm(_divided(x, y)), *both, resamples=RESAMPLES) for both in scores]
+        lead = estimate(lambda x, y: iqm(_divided(x, y)) - iqm(_divided(y, y)), *scores[0], resamples=RESAMPLES)
+        chance = _improvement(results, variant.name, study.baseline, fewer)
+        rows.append([variant.label, cell(shares[0]), cell(lead, 3), cell(shares[1]), cell(chance)])
+    without = f"without {', '.join(SATURATED)}"
+    head = ["variant", "IQM", f"IQM minus {study.baseline}'s", f"IQM, {without}", f"probability, {without}"]
+    return table(f"With {study.baseline}'s mean resampled too", head, rows)
+
+
 def pairs(results: Results, _: Path) -> Table:
     """Who beats whom; also on the games, and with the seeds, that had no part in tuning and choosing."""
     envs, rows = complete(results), []
@@ -156,9 +176,12 @@ def over_time(results: Results, _: Path) -> Table:
         for variant in (variant for variant in study.variants if variant.name != study.baseline):
             ours = [measured(results, variant.name, env, "return_mean", end) for end in ends]
             ours.append(measured(results, variant.name, env, "return_mean", fair, "gradient-steps"))
-            pairs = zip(ours, [*theirs, theirs[-1]], strict=True)
-            rows.append([game(env), variant.label, *(cell(ratio_of(*both)) for both in pairs)])
-    head = ["game", "variant", *(f"at {end / 1e6:.2f} M" for end in ends), "after as many gradient steps"]
+            sooner = ends[-1] / transitions(results, variant.name, env)
+            ours.append(measured(results, variant.name, env, "return_mean", sooner))
+            both = zip(ours, [*theirs, theirs[-1], theirs[-1]], strict=True)
+            rows.append([game(env), variant.label, *(cell(ratio_of(*each)) for each in both)])
+    fair_names = ("after as many gradient steps", "after as many replayed transitions")
+    head = ["game", "variant", *(f"at {end / 1e6:.2f} M" for end in ends), *fair_names]
     return table(f"Score relative to {study.baseline}, over time", head, rows)
 
 
@@ -170,6 +193,23 @@ def rising(results: Results, _: Path) -> Table:
         final = [final_scores(results, variant.name, [env]) for env in envs]
         rows.append([variant.label, *(cell(ratio_of(*both)) for both in zip(early, final, strict=True))])
     return table("Score half way relative to the final score", ["variant", *map(game, envs)], rows)
+
+
+def early(results: Results, _: Path) -> Table:
+    """Where the sweep over K_R ends: its hard copy, beside the tuned one."""
+    rows = [[v.label, *(cell(mean_of(measured(results, v.name, env, "return_mean", SWEEP_STEPS)), 1)
+                        for env in complete(results))] for v in results.study.variants]  # fmt: skip
+    return table(f"Score at {SWEEP_STEPS:,} steps", ["variant", *map(game, complete(results))], rows)
+
+
+def gaps(results: Results, _: Path) -> Table:
+    """Over so many rows at the end that every phase of a turn that is met at all is met once."""
+    rows = []
+    for v in results.study.variants:
+        found = [curves(results, v.name, "function_gap", [env], "agent-steps").y[-PHASES:].mean(axis=0)
+                 for env in complete(results)]  # fmt: skip
+        rows.append([v.label, *(cell(mean_of(gap), 3) for gap in found)])
+    return table(f"Function gap over the last {PHASES} rows", ["variant", *map(game, complete(results))], rows)
 
 
 def networks(results: Results, _: Path) -> Table:
@@ -367,6 +407,10 @@ def widths(results: Results, out: Path) -> Table:
 def _improvement(results: Results, ours: str, theirs: str, envs: Sequence[str], first_seed: int = 0) -> Estimate | None:
     both = [final_scores(results, name, envs)[first_seed:] for name in (ours, theirs)]
     return estimate(probability_of_improvement, *both, resamples=RESAMPLES) if envs else None
+
+
+def _divided(scores: Floats, by: Floats) -> Floats:
+    return np.asarray(scores / environment_means(by)[..., None, :])
 
 
 def _group(results: Results, variant: str) -> str:
