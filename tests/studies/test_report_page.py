@@ -80,6 +80,19 @@ def test_an_interval_across_one_half_decides_nothing(chance: Estimate, written: 
 
 
 @pytest.mark.parametrize(
+    ("chance", "badge"),
+    [
+        (Estimate(0.61, 0.53, 0.69), "a little better"), (Estimate(0.61, 0.53, 0.76), "better"),
+        (Estimate(0.31, 0.25, 0.38), "a little worse"), (Estimate(0.31, 0.24, 0.38), "worse"),
+    ],
+)  # fmt: skip
+def test_a_small_effect_is_said_to_be_small(chance: Estimate, badge: str) -> None:
+    found = only_answer(headline(Estimate(1.0, 0.99, 1.01), chance))
+    assert found.badge == badge
+    assert found.said.endswith(f": it is {badge}.")
+
+
+@pytest.mark.parametrize(
     ("seeds", "chance", "badge", "note"),
     [
         (4, Estimate(1.0, 1.0, 1.0), "looks better", "Only 4 seeds per game"),

@@ -13,6 +13,7 @@ from lookrep.studies.bootstrap import Estimate
 from lookrep.studies.results import Member
 from lookrep.studies.statistics import Headline, VariantScore
 
+LITTLE = (0.25, 0.75)  # a probability of improvement inside is a small effect (Bouthillier et al. 2021)
 FEW_SEEDS = 5  # fewer than this on an environment: bootstrap intervals come out too narrow
 
 Verdict = Literal["better", "worse", "open"]
@@ -175,13 +176,11 @@ def _answer(ours: VariantScore, baseline: VariantScore, headline: Headline) -> A
         )
     found = verdict(ours.improvement)
     few = fewest < FEW_SEEDS
-    conclusion = {
-        "better": "it looks better" if few else "it is better",
-        "worse": "it looks worse" if few else "it is worse",
-        "open": "these runs cannot tell which is better",
-    }[found]
+    little = "a little " if LITTLE[0] <= ours.improvement.low and ours.improvement.high <= LITTLE[1] else ""
+    how = f"{'looks' if few else 'is'} {little}{found}"
+    conclusion = "these runs cannot tell which is better" if found == "open" else f"it {how}"
     chance = f"Probability of improvement {interval(ours.improvement, 0.5)}: {conclusion}."
-    badge = {"better": "better", "worse": "worse", "open": "cannot tell"}[found]
+    badge = "cannot tell" if found == "open" else f"{little}{found}"
     notes = []
     if not ours.improvement.has_interval:
         notes.append("With one seed per game there is no interval: more seeds are needed to tell anything.")
