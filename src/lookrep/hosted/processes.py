@@ -29,6 +29,7 @@ from lookrep.hosted.worker import MAX_MESSAGE_BYTES, READY, Job, Share
 
 BOOT = "import sys; sys.path[:] = sys.argv[1:]; from lookrep.hosted.worker import main; main()"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+LONG_S = 50e-6  # for giving way to nobody: then somebody else used the core
 PATIENCE_S = 5.0  # with workers that do not leave, before they are killed
 
 
@@ -210,13 +211,18 @@ def _poll(fds: Iterable[int]) -> select.poll:
 
 
 def _look_for(pipe: int, seconds: float) -> None:
-    """Return as soon as there is something to read, or after this time. It takes a whole core, and spares its caller
-    the time that waking up from sleep takes; whoever else wants the core gets it."""
+    """Return as soon as there is something to read, or after this time, or when somebody else wants the core. It takes
+    a whole core, and spares its caller the time that waking up from sleep takes."""
     if not seconds:
         return
-    poll, until = _poll([pipe]), time.perf_counter() + seconds
-    while not poll.poll(0) and time.perf_counter() < until:
+    poll, now = _poll([pipe]), time.perf_counter()
+    until = now + seconds
+    while not poll.poll(0) and now < until:
+        before = now
         _give_way()
+        now = time.perf_counter()
+        if now - before > LONG_S:
+            return
 
 
 _give_way = getattr(os, "sched_yield", lambda: None)  # not everywhere
