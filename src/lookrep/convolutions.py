@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 
+ROWS = 64  # a picture's patches, with some of zeros, are a multiple of them; see `as_products`
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
@@ -23,7 +24,8 @@ def as_products(x: jax.Array, kernel: jax.Array, size: int, stride: int) -> jax.
     """One matrix product with the patches of x [batch, height, width, channels]; bytes are read as fractions of 255.
 
     Blocks of stride × stride pixels become channels first, so that what is left is a convolution of stride 1 with a
-    small kernel, and its patches a few shifted slices.
+    small kernel, and its patches a few shifted slices. A number of patches that XLA cannot divide evenly it would pad,
+    when the kernel's gradient sums over them, and for that gather them once more.
     """
     batch, height, width, channels = x.shape
     blocks = -(-size // stride)
@@ -38,8 +40,10 @@ def as_products(x: jax.Array, kernel: jax.Array, size: int, stride: int) -> jax.
     x = x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, out_h + blocks - 1, out_w + blocks - 1, stride**2 * channels)
     x = _fractions(x, kernel)
     patches = [x[:, i : i + out_h, j : j + out_w] for i in range(blocks) for j in range(blocks)]
-    flat = jnp.concatenate(patches, axis=-1).reshape(batch * out_h * out_w, -1)
-    return (flat @ kernel).reshape(batch, out_h, out_w, -1)
+    flat = jnp.concatenate(patches, axis=-1).reshape(batch, out_h * out_w, -1)
+    flat = jnp.pad(flat, ((0, 0), (0, -flat.shape[1] % ROWS), (0, 0)))
+    found = (flat.reshape(-1, flat.shape[2]) @ kernel).reshape(batch, flat.shape[1], -1)
+    return found[:, : out_h * out_w].reshape(batch, out_h, out_w, -1)
 
 
 def native(x: jax.Array, kernel: jax.Array, size: int, stride: int) -> jax.Array:

@@ -3,8 +3,8 @@
 A cycle is `steps_per_update` steps of every agent and one update of each. The update that follows a cycle is made
 while the environments already play the next action, which was chosen just before it: acting never waits for learning.
 A population is split into groups, each with its own replay and place in its cycle, which take turns: one group's
-emulators play while another's networks look. Nothing an agent sees depends on how it is scheduled: its environment is a
-function of its seed and its actions, its random numbers of (seed, agent, counter).
+emulators play while another's networks look, and its update follows that look. Nothing an agent sees depends on how it
+is scheduled: its environment is a function of its seed and its actions, its random numbers of (seed, agent, counter).
 
 Frames from emulators make a replay of several GB an agent, so checkpoints leave them out: they go into a log as they
 come (`lookrep.training.frame_log`), and a resume puts the replay together from it.
@@ -15,8 +15,8 @@ checkpoints and the loop around it all, in `lookrep.training.run`.
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,6 +78,19 @@ class Group:
     chances: Chances
     log: FrameLog | None  # of frames, where checkpoints leave them out
     window: Window | None  # where the device sees frames; None: they are handed over
+
+
+@dataclass
+class Turn:
+    """Where a group stands while it advances."""
+
+    number: int
+    group: Group
+    programs: Programs
+    steps: int
+    updates: int
+    action: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))  # what its environments play
+    due: bool = False  # its update
 
 
 @dataclass
@@ -161,9 +174,24 @@ class HostedEngine:
 
     def advance(self, state: HostedState, until_steps: int) -> HostedState:
         """Train until every agent has taken `until_steps` steps. The state passed in is consumed."""
-        turns = [self._turns(state, number, until_steps) for number in range(len(state.groups))]
-        while turns:
-            turns = [group for group in turns if next(group, True) is None]
+        turns = [self._begun(state, number) for number in range(len(state.groups))]
+        rounds, before, alone = until_steps - turns[0].steps, turns[-1], len(turns) == 1
+        for turn in turns if rounds > 0 else []:
+            self._act(state, turn)
+        for remaining in reversed(range(rounds)):
+            for turn in turns:
+                self._look(state, turn)
+                # The update of the group before: behind this look, which would have to wait for it otherwise.
+                if not alone:
+                    self._learn(before)
+                if remaining:
+                    self._act(state, turn)
+                if alone:
+                    self._learn(turn)
+                before = turn
+        for turn in turns:
+            self._learn(turn)
+            turn.group.state, turn.group.packed = turn.programs.unpack(_packed(turn.group)), None
         return state
 
     def measure(self, state: HostedState) -> tuple[HostedState, dict[str, Any]]:
@@ -187,30 +215,33 @@ class HostedEngine:
 
     # One group
 
-    def _turns(self, state: HostedState, number: int, until_steps: int) -> Iterator[None]:
-        """A group's part of `advance`, a turn at a time: each leaves its environments playing, except the last."""
-        group, workers, programs = state.groups[number], state.workers, self._programs[number]
+    def _begun(self, state: HostedState, number: int) -> Turn:
+        group, programs = state.groups[number], self._programs[number]
         steps, updates = int(group.state.agent_steps), int(group.state.online_updates)
-        cycle, due = self.config.settings.learning.steps_per_update, False
         group.packed = programs.pack(group.state)
-        while steps < until_steps:
-            action = self._choice(group, steps)
-            workers.send(number, action)
-            if due:
-                updates += self._learn_cycle(group, programs, steps, updates)
-            if self._frames is not None:
-                group.past.append(group.frame)
-            if group.log is not None:
-                group.log.add(group.frame)
-            yield
-            self._look_at(
-                group, programs, group.copies.online or group.packed.online, action, workers.receive(number), steps + 1
-            )
-            steps += 1
-            due = steps % cycle == 0
-        if due:
-            self._learn_cycle(group, programs, steps, updates)
-        group.state, group.packed = programs.unpack(group.packed), None
+        return Turn(number, group, programs, steps, updates)
+
+    def _act(self, state: HostedState, turn: Turn) -> None:
+        """Its environments play from here on, until the next look."""
+        turn.action = self._choice(turn.group, turn.steps)
+        state.workers.send(turn.number, turn.action)
+        if turn.group.log is not None:
+            turn.group.log.add(turn.group.frame)
+
+    def _look(self, state: HostedState, turn: Turn) -> None:
+        """At what its actions led to."""
+        group = turn.group
+        if self._frames is not None:
+            group.past.append(group.frame)
+        result, network = state.workers.receive(turn.number), group.copies.online or _packed(group).online
+        turn.steps += 1
+        self._look_at(group, turn.programs, network, turn.action, result, turn.steps)
+        turn.due = turn.steps % self.config.settings.learning.steps_per_update == 0
+
+    def _learn(self, turn: Turn) -> None:
+        if turn.due:
+            turn.updates += self._learn_cycle(turn.group, turn.programs, turn.steps, turn.updates)
+            turn.due = False
 
     def _choice(self, group: Group, step: int) -> np.ndarray:
         """Every agent's action in this step: what it thinks best, or what exploration drew."""
@@ -385,6 +416,11 @@ class HostedEngine:
         for position, steps in pieces:
             ring = self._put(ring, steps, position)
         return state._replace(replay=state.replay._replace(observation=ring))
+
+
+def _packed(group: Group) -> Packed:
+    assert group.packed is not None, "only while it advances"
+    return group.packed
 
 
 def _frames_folder(folder: Path, group: int) -> Path:
