@@ -9,14 +9,16 @@ A kernel is a matrix [size² · channels, features] in both, so that parameters 
 ordered by (block row, block column, row in block, column in block, channel), where a block is stride × stride pixels.
 """
 
+import math
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.custom_batching import custom_vmap
 
-ROWS = 64  # a picture's patches, with some of zeros, are a multiple of them; see `as_products`
+PARTS = 16  # in which a kernel's gradient is summed over a batch
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
@@ -24,8 +26,7 @@ def as_products(x: jax.Array, kernel: jax.Array, size: int, stride: int) -> jax.
     """One matrix product with the patches of x [batch, height, width, channels]; bytes are read as fractions of 255.
 
     Blocks of stride × stride pixels become channels first, so that what is left is a convolution of stride 1 with a
-    small kernel, and its patches a few shifted slices. A number of patches that XLA cannot divide evenly it would pad,
-    when the kernel's gradient sums over them, and for that gather them once more.
+    small kernel, and its patches a few shifted slices.
     """
     batch, height, width, channels = x.shape
     blocks = -(-size // stride)
@@ -38,12 +39,14 @@ def as_products(x: jax.Array, kernel: jax.Array, size: int, stride: int) -> jax.
     x = jnp.pad(x, ((0, 0), padding(height, out_h), padding(width, out_w), (0, 0)))
     x = x.reshape(batch, out_h + blocks - 1, stride, out_w + blocks - 1, stride, channels)
     x = x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, out_h + blocks - 1, out_w + blocks - 1, stride**2 * channels)
-    x = _fractions(x, kernel)
+    if x.dtype == jnp.uint8:
+        # Bytes are put in order once, not anew for every patch that they are in.
+        x = lax.optimization_barrier(_fractions(x, kernel))
+    x = x.astype(kernel.dtype)
     patches = [x[:, i : i + out_h, j : j + out_w] for i in range(blocks) for j in range(blocks)]
-    flat = jnp.concatenate(patches, axis=-1).reshape(batch, out_h * out_w, -1)
-    flat = jnp.pad(flat, ((0, 0), (0, -flat.shape[1] % ROWS), (0, 0)))
-    found = (flat.reshape(-1, flat.shape[2]) @ kernel).reshape(batch, flat.shape[1], -1)
-    return found[:, : out_h * out_w].reshape(batch, out_h, out_w, -1)
+    # … and patches gathered once, not anew for the kernel's gradient.
+    flat = lax.optimization_barrier(jnp.concatenate(patches, axis=-1).reshape(batch * out_h * out_w, -1))
+    return _product_in_parts(flat, kernel, math.gcd(batch, PARTS)).reshape(batch, out_h, out_w, -1)
 
 
 def native(x: jax.Array, kernel: jax.Array, size: int, stride: int) -> jax.Array:
@@ -52,6 +55,26 @@ def native(x: jax.Array, kernel: jax.Array, size: int, stride: int) -> jax.Array
     windows = kernel.reshape(blocks, blocks, stride, stride, x.shape[-1], -1).transpose(0, 2, 1, 3, 4, 5)
     x = _fractions(x, kernel)
     return _convolution(x.shape[1:3], size, stride)(x, windows.reshape(size, size, x.shape[-1], -1))
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _product_in_parts(x: jax.Array, kernel: jax.Array, parts: int) -> jax.Array:
+    """x @ kernel, with the kernel's gradient as the sum of so many products.
+
+    A GPU needs several for its many cores. Left to itself XLA makes them of parts that do not divide the rows, so it
+    pads them, and for that gathers the patches once more.
+    """
+    return x @ kernel
+
+
+def _parts_backward(parts: int, kept: tuple[jax.Array, jax.Array], g: jax.Array) -> tuple[jax.Array, jax.Array]:
+    x, kernel = kept
+    rows, features = (y.reshape(parts, -1, y.shape[-1]) for y in (x, g))
+    each = lax.dot_general(rows, features, (((1,), (1,)), ((0,), (0,))), preferred_element_type=jnp.float32)
+    return lax.dot_general(g, kernel, (((1,), (1,)), ((), ()))), each.sum(axis=0).astype(kernel.dtype)
+
+
+_product_in_parts.defvjp(lambda x, kernel, parts: (x @ kernel, (x, kernel)), _parts_backward)
 
 
 @jax.custom_vjp
