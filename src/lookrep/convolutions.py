@@ -39,13 +39,12 @@ def as_products(x: jax.Array, kernel: jax.Array, size: int, stride: int) -> jax.
     x = jnp.pad(x, ((0, 0), padding(height, out_h), padding(width, out_w), (0, 0)))
     x = x.reshape(batch, out_h + blocks - 1, stride, out_w + blocks - 1, stride, channels)
     x = x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, out_h + blocks - 1, out_w + blocks - 1, stride**2 * channels)
-    if x.dtype == jnp.uint8:
-        # Bytes are put in order once, not anew for every patch that they are in.
-        x = lax.optimization_barrier(_fractions(x, kernel))
-    x = x.astype(kernel.dtype)
+    # For learning, bytes are put in order once, not anew for every patch that they are in, and patches gathered once,
+    # not anew for the kernel's gradient; acting, on one picture, makes do with fewer kernels.
+    once = lax.optimization_barrier if batch > 1 else lambda y: y
+    x = once(_fractions(x, kernel)) if x.dtype == jnp.uint8 else x.astype(kernel.dtype)
     patches = [x[:, i : i + out_h, j : j + out_w] for i in range(blocks) for j in range(blocks)]
-    # … and patches gathered once, not anew for the kernel's gradient.
-    flat = lax.optimization_barrier(jnp.concatenate(patches, axis=-1).reshape(batch * out_h * out_w, -1))
+    flat = once(jnp.concatenate(patches, axis=-1).reshape(batch * out_h * out_w, -1))
     return _product_in_parts(flat, kernel, math.gcd(batch, PARTS)).reshape(batch, out_h, out_w, -1)
 
 
