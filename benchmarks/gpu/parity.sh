@@ -6,7 +6,7 @@
 source "$(dirname "$0")/common.sh"
 studies=${1:?folder for the study}
 variant=${2:?rainbow or lr}
-games=${GAMES:-RoadRunner Breakout Boxing Freeway Krull Gopher CrazyClimber Assault}
+games=${GAMES:-RoadRunner Boxing Freeway Krull Breakout Gopher CrazyClimber Assault}
 study=$studies/atari-parity
 mkdir -p "$studies"
 start_mps
