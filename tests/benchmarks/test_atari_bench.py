@@ -22,7 +22,12 @@ class Steady:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def spent(self) -> dict[str, int]:
+        before, self.seconds = self.seconds, 0.0
+        return {"playing": round(before)}
+
     def advance(self, steps: int) -> float:
+        self.seconds += steps / 1000
         clock.now += steps / 1000
         return steps / 1000
 
@@ -41,6 +46,8 @@ def test_a_population_beside_others_is_timed_in_intervals_that_begin_together(mo
     monkeypatch.setattr(atari, "Trainer", Steady)
     monkeypatch.setattr(atari, "time", clock)
     monkeypatch.setattr(atari, "_barrier", threading.Barrier(1, action=(count := itertools.count()).__next__))
-    found = atari._train_beside(Case(agents=3))
+    found, spent = atari._train_beside(Case(agents=3))
     np.testing.assert_allclose(found, [3000.0] * atari.REPEATS)
     assert next(count) == atari.REPEATS + 1
+    intervals = spent["playing"] / atari.SECONDS_A_REPEAT
+    assert atari.REPEATS <= intervals < atari.REPEATS + 1  # nothing of the warm-up

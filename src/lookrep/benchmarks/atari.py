@@ -92,7 +92,7 @@ class Trainer:
         self.period_steps = settings.target.target_period_updates * settings.learning.steps_per_update
         self._engine = HostedEngine(config)
         self._state = self._engine.init()
-        self._steps = 0
+        self._steps = self._spent_until = 0
 
     def __enter__(self) -> "Trainer":
         return self
@@ -105,6 +105,14 @@ class Trainer:
     @property
     def groups(self) -> int:
         return len(self._state.groups)
+
+    def spent(self) -> dict[str, int]:
+        """Microseconds of a group's step since this was last asked."""
+        steps = (self._steps - self._spent_until) * self.groups
+        found = {what: round(seconds / max(1, steps) * 1e6) for what, seconds in self._engine.watch.seconds.items()}
+        self._spent_until = self._steps
+        self._engine.watch.seconds.clear()
+        return found
 
     def advance(self, steps: int) -> float:
         """Every agent takes this many steps more, updates included; how many seconds that took."""
@@ -120,15 +128,17 @@ def measure(case: Case) -> dict[str, Any]:
     with Trainer(case) as trainer:
         compile_seconds = trainer.advance(WARMUP_STEPS + 40)
         speed = 400 / trainer.advance(400)
+        trainer.spent()
         once = case.target != "hard"  # a whole period, turn of the target included
         each = trainer.period_steps if once else max(4, int(SECONDS_A_REPEAT * speed) // 4 * 4)
         found = [case.agents * each / trainer.advance(each) for _ in range(1 if once else REPEATS)]
-        groups = trainer.groups
+        groups, spent = trainer.groups, trainer.spent()
     return {
         **case._asdict(),
         "groups": groups,
         "agent_steps_per_second": round(statistics.median(found)),
         "spread": [round(min(found)), round(max(found))],
+        "microseconds_a_step": spent,
         "first_steps_seconds": round(compile_seconds, 1),
         **_memory(case.agents),
     }
@@ -138,13 +148,16 @@ def measure_together(case: Case, processes: int) -> dict[str, Any]:
     """Several such populations at the same time, each in a process of its own: steps per second of all of them."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(processes, _meet_at, (context.Barrier(processes),)) as pool:
-        found = np.array(pool.map(_train_beside, [case] * processes, chunksize=1)).sum(axis=0)
+        each = pool.map(_train_beside, [case] * processes, chunksize=1)
+    found = np.array([speeds for speeds, _ in each]).sum(axis=0)
+    spent = {what: round(statistics.median(spent[what] for _, spent in each)) for what in each[0][1]}
     return {
         **case._asdict(),
         "agents": case.agents * processes,
         "processes": processes,
         "agent_steps_per_second": round(float(np.median(found))),
         "spread": [round(found.min()), round(found.max())],
+        "microseconds_a_step": spent,
     }
 
 
@@ -153,8 +166,8 @@ def _meet_at(barrier: Any) -> None:
     _barrier = barrier
 
 
-def _train_beside(case: Case) -> list[float]:
-    """Steps per second of one of several populations, in intervals that begin for all at once."""
+def _train_beside(case: Case) -> tuple[list[float], dict[str, int]]:
+    """Steps per second of one of several populations, in intervals that begin for all at once, and its time."""
     found = []
     with Trainer(case) as trainer:
         trainer.advance(WARMUP_STEPS + 40)
@@ -165,7 +178,9 @@ def _train_beside(case: Case) -> list[float]:
                 trainer.advance(STEPS_AT_A_TIME)
                 steps += STEPS_AT_A_TIME
             found.append(case.agents * steps / seconds)
-    return found[1:]  # in the first, some were still getting warm
+            if len(found) == 1:  # in which some were still getting warm
+                trainer.spent()
+        return found[1:], trainer.spent()
 
 
 def _memory(agents: int) -> dict[str, Any]:

@@ -48,6 +48,7 @@ from lookrep.training.group import (
 from lookrep.training.host_frames import HostFrames
 from lookrep.training.pieces import Pieces
 from lookrep.training.population import agent_key
+from lookrep.training.stopwatch import Stopwatch
 from lookrep.training.window import Window, open_window
 
 FRAMES = "replay"  # the folder, inside a run's, of the frames that its checkpoints leave out
@@ -133,6 +134,7 @@ class HostedEngine:
         compiled = partial(self._device.compiled, self._shapes()[0]._replace(seen=None, greedy=None))
         self._programs = [compiled() for _ in range(count)] if own else count * [compiled()]
         self._put = jax.jit(partial(lax.dynamic_update_slice_in_dim, axis=0), donate_argnums=0)
+        self.watch = Stopwatch()  # of the thread that advances
 
     # What the host loop calls
 
@@ -223,25 +225,33 @@ class HostedEngine:
 
     def _act(self, state: HostedState, turn: Turn) -> None:
         """Its environments play from here on, until the next look."""
+        self.watch.start()
         turn.action = self._choice(turn.group, turn.steps)
+        self.watch.lap("waiting for actions")
         state.workers.send(turn.number, turn.action)
         if turn.group.log is not None:
             turn.group.log.add(turn.group.frame)
+        self.watch.lap("sending them")
 
     def _look(self, state: HostedState, turn: Turn) -> None:
         """At what its actions led to."""
         group = turn.group
         if self._frames is not None:
             group.past.append(group.frame)
+        self.watch.start()
         result, network = state.workers.receive(turn.number), group.copies.online or _packed(group).online
+        self.watch.lap("waiting for environments")
         turn.steps += 1
         self._look_at(group, turn.programs, network, turn.action, result, turn.steps)
+        self.watch.lap("launching looks")
         turn.due = turn.steps % self.config.settings.learning.steps_per_update == 0
 
     def _learn(self, turn: Turn) -> None:
         if turn.due:
+            self.watch.start()
             turn.updates += self._learn_cycle(turn.group, turn.programs, turn.steps, turn.updates)
             turn.due = False
+            self.watch.lap("launching updates")
 
     def _choice(self, group: Group, step: int) -> np.ndarray:
         """Every agent's action in this step: what it thinks best, or what exploration drew."""
