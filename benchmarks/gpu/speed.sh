@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The Atari figures of docs/performance.md, one JSON object a line. Parts of at most ten minutes each.
+# The Atari figures of docs/performance.md, one JSON object a line, each with the emulators' own speed in the same
+# minute before it. Parts of at most ten minutes.
 #   usage: speed.sh A|B|C      (CASE="--replay-capacity-steps 2000" for a rehearsal)
 source "$(dirname "$0")/common.sh"
 start_mps
@@ -12,25 +13,24 @@ bench() {
 }
 said=$(mktemp)
 case ${1:?A, B or C} in
-  A) # how to divide agents over processes; each row has the emulators' own speed in the same minute beside it
-    bench --precision bf16 --agents 2 --groups 1 --processes 8
-    bench --precision bf16 --agents 4 --groups 1 --processes 4
-    bench --precision bf16 --agents 4 --groups 1 --processes 8 --replay-capacity-steps 400000
-    bench --precision bf16 --agents 1
+  A) # how to divide agents over processes and groups
     bench --precision bf16 --agents 16 --groups 2
-    bench --precision bf16 --agents 1 --processes 16
-    bench --precision bf16 --agents 6 --groups 1 --processes 6 --replay-capacity-steps 400000
+    bench --precision bf16 --agents 32 --groups 2 --replay-capacity-steps 400000
+    bench --precision bf16 --agents 16 --groups 2 --processes 2 --replay-capacity-steps 400000
+    bench --precision bf16 --agents 1
+    bench --precision bf16 --agents 24 --groups 2 --processes 2 --replay-capacity-steps 300000
+    bench --precision bf16 --agents 16 --groups 2 --processes 3 --replay-capacity-steps 300000
+    bench --precision bf16 --agents 4 --groups 1 --processes 4
     ;;
   B) # a game with long episodes, Replicate, and what a checkpoint costs
-    bench --precision bf16 --agents 2 --groups 1 --processes 8 --game Freeway
-    bench --precision bf16 --agents 4 --groups 1 --processes 8 --game Freeway --replay-capacity-steps 400000
+    bench --precision bf16 --agents 16 --groups 2 --game Freeway
+    bench --precision bf16 --agents 16 --groups 2 --processes 2 --game Freeway --replay-capacity-steps 400000
     bench --precision bf16 --agents 16 --groups 2 --target replicate
     timeout "${LIMIT:-120}" python3 benchmarks/atari_checkpoint.py --agents "${AGENTS:-16}" --steps "${STEPS:-8000}" --checkpoints 3
     ;;
-  C) # what parity.sh can expect: float32, JAX's default and in full
-    bench --agents 1 --processes 8
-    export JAX_DEFAULT_MATMUL_PRECISION=highest
-    bench --agents 1 --processes 8
-    XLA_FLAGS="--xla_gpu_enable_triton_gemm=false ${XLA_FLAGS:-}" bench --agents 1 --processes 8
+  C) # what parity.sh can expect: float32 as JAX does it here, four agents in each of two processes, or all in one
+    python3 benchmarks/gpu/check.py
+    bench --agents 4 --groups 1 --processes 2
+    bench --agents 8 --groups 2
     ;;
 esac
