@@ -9,17 +9,17 @@ is scheduled: its environment is a function of its seed and its actions, its ran
 Frames from emulators make a replay of several GB an agent, so checkpoints leave them out: they go into a log as they
 come (`lookrep.training.frame_log`), and a resume puts the replay together from it.
 
-How environments are stepped is in `lookrep.hosted`; what runs on the device, in `lookrep.training.group`; rows,
-checkpoints and the loop around it all, in `lookrep.training.run`.
+How environments are stepped is in `lookrep.hosted`; a group's part, in `lookrep.training.turn`; what runs on the
+device, in `lookrep.training.group`; rows, checkpoints and the loop around it all, in `lookrep.training.run`.
 """
 
 import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,65 +33,15 @@ from lookrep.hosted.protocol import Spaces
 from lookrep.hosted.workers import Seen, Workers, WorkersState, processes_for
 from lookrep.training import checkpoint, frame_log, memory
 from lookrep.training.frame_log import FrameLog, Segment
-from lookrep.training.group import (
-    CHANCES,
-    TAIL,
-    Copies,
-    Eyes,
-    GroupState,
-    OnDevice,
-    Packed,
-    Parcel,
-    Programs,
-    memory_of_actions,
-)
+from lookrep.training.group import CHANCES, TAIL, Copies, Eyes, GroupState, OnDevice, Programs, memory_of_actions
 from lookrep.training.host_frames import HostFrames
 from lookrep.training.pieces import Pieces
 from lookrep.training.population import agent_key
 from lookrep.training.stopwatch import Stopwatch
-from lookrep.training.window import Window, open_window
+from lookrep.training.turn import Chances, Group, Rules, Turn, look_at
+from lookrep.training.window import open_window
 
 FRAMES = "replay"  # the folder, inside a run's, of the frames that its checkpoints leave out
-
-
-class Chances(NamedTuple):
-    """What exploration will do in some steps to come, drawn for all of them at once: [steps, n]."""
-
-    explores: np.ndarray
-    action: np.ndarray
-    first_step: int
-
-
-@dataclass
-class Group:
-    """A group under way. Its state is packed while it advances; then `state` is not to be used."""
-
-    state: GroupState
-    packed: Packed | None
-    act_keys: jax.Array  # of its state, which never change
-    legal: jax.Array | None
-    eyes: Eyes
-    greedy: jax.Array
-    frame: np.ndarray  # [n, cells], on the host: what is seen now, where the host has a use for it
-    past: list[np.ndarray]  # … and before, in the cycle under way
-    ring: int | None  # which of the host's rings has its frames
-    copies: Copies
-    chances: Chances
-    log: FrameLog | None  # of frames, where checkpoints leave them out
-    window: Window | None  # where the device sees frames; None: they are handed over
-
-
-@dataclass
-class Turn:
-    """Where a group stands while it advances."""
-
-    number: int
-    group: Group
-    programs: Programs
-    steps: int
-    updates: int
-    action: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))  # what its environments play
-    due: bool = False  # its update
 
 
 @dataclass
@@ -120,21 +70,29 @@ class HostedEngine:
         self._slices = [slice(i * config.agents // count, (i + 1) * config.agents // count) for i in range(count)]
         self._device = OnDevice(config, self._spaces, config.agents // count)
         self.population, self.agent = self._device.population, self._device.agent
-        self._period = self.agent.target_update.every_updates
-        self._noisy = config.settings.network.noisy
         # A stack's frames are worth a log of their own; anything else is small.
         self._logs_frames = self._spaces.frame_stack > 1 and self._spaces.observation_dtype == np.uint8
         self._has_window = self._logs_frames and jax.default_backend() == "gpu"
         self._frames = self._chosen_memory()
         self._new = jax.jit(self._device.new)
-        self._chances = jax.jit(self._device.draw_chances)
         self._measure = jax.jit(self.population.row, donate_argnums=0)
         # A CUDA graph is made for certain memory: groups that shared one would rewrite it in every call.
         own = jax.default_backend() == "gpu"
         compiled = partial(self._device.compiled, self._shapes()[0]._replace(seen=None, greedy=None))
         self._programs = [compiled() for _ in range(count)] if own else count * [compiled()]
         self._put = jax.jit(partial(lax.dynamic_update_slice_in_dim, axis=0), donate_argnums=0)
-        self.watch = Stopwatch()  # of the thread that advances
+        self.watch, settings = Stopwatch(), config.settings
+        self._rules = Rules(
+            draw_chances=jax.jit(self._device.draw_chances),
+            noisy=settings.network.noisy,
+            packs_frames=self._logs_frames,
+            frames=self._frames,
+            capacity_steps=self.population.replay.capacity_steps,
+            steps_per_update=settings.learning.steps_per_update,
+            warmup_steps=settings.replay.warmup_steps,
+            target_period_updates=self.agent.target_update.every_updates,
+            watch=self.watch,
+        )
 
     # What the host loop calls
 
@@ -176,24 +134,26 @@ class HostedEngine:
 
     def advance(self, state: HostedState, until_steps: int) -> HostedState:
         """Train until every agent has taken `until_steps` steps. The state passed in is consumed."""
-        turns = [self._begun(state, number) for number in range(len(state.groups))]
+        turns = [
+            Turn(self._rules, state.workers, number, *one)
+            for number, one in enumerate(zip(state.groups, self._programs, strict=True))
+        ]
         rounds, before, alone = until_steps - turns[0].steps, turns[-1], len(turns) == 1
         for turn in turns if rounds > 0 else []:
-            self._act(state, turn)
+            turn.act()
         for remaining in reversed(range(rounds)):
             for turn in turns:
-                self._look(state, turn)
+                turn.look()
                 # The update of the group before: behind this look, which would have to wait for it otherwise.
                 if not alone:
-                    self._learn(before)
+                    before.learn()
                 if remaining:
-                    self._act(state, turn)
+                    turn.act()
                 if alone:
-                    self._learn(turn)
+                    turn.learn()
                 before = turn
         for turn in turns:
-            self._learn(turn)
-            turn.group.state, turn.group.packed = turn.programs.unpack(_packed(turn.group)), None
+            turn.end()
         return state
 
     def measure(self, state: HostedState) -> tuple[HostedState, dict[str, Any]]:
@@ -214,96 +174,6 @@ class HostedEngine:
             log.close()
         if logs and state.folder is not None:
             _tidy(state.folder)
-
-    # One group
-
-    def _begun(self, state: HostedState, number: int) -> Turn:
-        group, programs = state.groups[number], self._programs[number]
-        steps, updates = int(group.state.agent_steps), int(group.state.online_updates)
-        group.packed = programs.pack(group.state)
-        return Turn(number, group, programs, steps, updates)
-
-    def _act(self, state: HostedState, turn: Turn) -> None:
-        """Its environments play from here on, until the next look."""
-        self.watch.start()
-        turn.action = self._choice(turn.group, turn.steps)
-        self.watch.lap("waiting for actions")
-        state.workers.send(turn.number, turn.action)
-        if turn.group.log is not None:
-            turn.group.log.add(turn.group.frame)
-        self.watch.lap("sending them")
-
-    def _look(self, state: HostedState, turn: Turn) -> None:
-        """At what its actions led to."""
-        group = turn.group
-        if self._frames is not None:
-            group.past.append(group.frame)
-        self.watch.start()
-        result, network = state.workers.receive(turn.number), group.copies.online or _packed(group).online
-        self.watch.lap("waiting for environments")
-        turn.steps += 1
-        self._look_at(group, turn.programs, network, turn.action, result, turn.steps)
-        self.watch.lap("launching looks")
-        turn.due = turn.steps % self.config.settings.learning.steps_per_update == 0
-
-    def _learn(self, turn: Turn) -> None:
-        if turn.due:
-            self.watch.start()
-            turn.updates += self._learn_cycle(turn.group, turn.programs, turn.steps, turn.updates)
-            turn.due = False
-            self.watch.lap("launching updates")
-
-    def _choice(self, group: Group, step: int) -> np.ndarray:
-        """Every agent's action in this step: what it thinks best, or what exploration drew."""
-        if not 0 <= step - group.chances.first_step < CHANCES:
-            explores, random = jax.device_get(self._chances(group.act_keys, np.int32(step), group.legal))
-            group.chances = Chances(explores, random, step)
-        now = step - group.chances.first_step
-        return np.where(group.chances.explores[now], group.chances.action[now], np.asarray(group.greedy))
-
-    def _look_at(
-        self, group: Group, programs: Programs, network: Pieces, action: np.ndarray, result: Seen, step: int
-    ) -> None:
-        parcel = self._parcel(group, action, result)
-        noise = (group.act_keys, np.int32(step)) if self._noisy else None
-        group.eyes, group.greedy = programs.look(network, group.eyes, group.greedy, parcel, noise, group.legal)
-
-    def _learn_cycle(self, group: Group, programs: Programs, steps: int, updates: int) -> int:
-        """What follows a cycle that ended at `steps`: an update, or none in the warm-up. How many it was, 1 or 0."""
-        if self._frames is not None and group.ring is not None:
-            # Nothing may be reading what is about to be overwritten.
-            jax.block_until_ready(group.packed)
-            capacity, count = self.population.replay.capacity_steps, len(group.past)
-            self._frames.store(group.ring, (steps - count) % capacity, np.stack(group.past))
-        group.past.clear()
-        if steps <= self.config.settings.replay.warmup_steps:
-            group.packed = programs.remember(group.packed, group.eyes)
-            return 0
-        online, target = group.copies
-        group.packed, online = programs.learn(group.packed, online, target, group.eyes)
-        if self._period is not None and (updates + 1) % self._period == 0:
-            group.packed, target = programs.turn(group.packed)
-        group.copies = Copies(online, target)
-        return 1
-
-    def _parcel(self, group: Group, action: np.ndarray, result: Seen) -> Parcel:
-        """What travels to the device in each step. Frames go in one piece with what the action led to: every piece
-        costs."""
-        observation = result.observation.reshape(len(action), -1)
-        if not self._logs_frames:
-            outcome = np.stack([action, result.reward, result.terminated, result.truncated], axis=1, dtype=np.float32)
-            return result.observation.copy(), outcome, _led_to(result)
-        cells = observation.shape[1]
-        # What was in the window has been read: the actions that followed from it are known.
-        parcel = np.empty((len(action), cells + TAIL), np.uint8) if group.window is None else group.window.view
-        parcel[:, :cells] = observation
-        parcel[:, cells] = action
-        parcel[:, cells + 1] = result.terminated
-        parcel[:, cells + 2] = result.truncated
-        parcel[:, cells + 4 :] = result.reward[:, None].view(np.uint8)
-        if group.log is not None or self._frames is not None:
-            group.frame = observation.copy()
-        return parcel if group.window is None else group.window.array
 
     # The start
 
@@ -381,13 +251,13 @@ class HostedEngine:
         # Copies of what never changes: the state's own are given away with it.
         keys, legal = jnp.array(state.keys.act), None if state.legal is None else jnp.array(state.legal)
         state = state._replace(seen=None, greedy=None)
-        return Group(state, None, keys, legal, eyes, greedy, on_host, [], ring, Copies(None, None), none, log, window)
+        return Group(state, keys, legal, eyes, greedy, on_host, [], ring, Copies(None, None), none, log, window)
 
     def _open_eyes(self, group: Group, programs: Programs, network: Pieces, observation: np.ndarray) -> None:
         """The first look, before anything was done."""
         nothing = np.zeros(len(observation), np.float32)
         no, led_to = nothing > 0, None if group.eyes.led_to is None else observation
-        self._look_at(group, programs, network, nothing, Seen(observation, nothing, no, no, led_to), 0)
+        look_at(self._rules, group, programs, network, nothing, Seen(observation, nothing, no, no, led_to), 0)
 
     # Frames, which checkpoints leave out
 
@@ -428,11 +298,6 @@ class HostedEngine:
         return state._replace(replay=state.replay._replace(observation=ring))
 
 
-def _packed(group: Group) -> Packed:
-    assert group.packed is not None, "only while it advances"
-    return group.packed
-
-
 def _frames_folder(folder: Path, group: int) -> Path:
     return folder / FRAMES / str(group)
 
@@ -446,16 +311,6 @@ def _tidy(folder: Path, *newer: dict[str, Any]) -> None:
     metas = [*checkpoint.metas(folder / checkpoint.FOLDER), *newer]
     if metas:  # without any, better keep a file too many
         frame_log.tidy(folder / FRAMES, map(_segments, metas))
-
-
-def _led_to(result: Seen) -> np.ndarray | None:
-    """Where the actions led: the observation now, or the last one of the episode that ended."""
-    if result.final_observation is None:
-        return None
-    led_to = result.observation.copy()
-    ended = result.terminated | result.truncated
-    led_to[ended] = result.final_observation[ended]
-    return led_to
 
 
 def _common(names: Sequence[str], spaces: Sequence[Spaces]) -> Spaces:
