@@ -179,6 +179,27 @@ def test_an_episode_follows_from_its_seed() -> None:
     assert episode(one, 7) == episode(other, 7) != episode(one, 8)
 
 
+@pytest.mark.parametrize("game", ["breakout", "assault"])  # plain; and one whose episodes leave traces
+def test_playing_ahead_changes_nothing(game: str) -> None:
+    ours, hasty = (Atari(game, stickiness=0.6, max_steps=300) for _ in range(2))
+    random, episodes, frames_ahead = np.random.default_rng(2), 0, 0
+    for _ in range(1200):
+        for _ in range(random.integers(3)):  # once or twice, or not at all
+            before = hasty._ale.getEpisodeFrameNumber()
+            hasty.play_ahead()
+            frames_ahead += hasty._ale.getEpisodeFrameNumber() - before
+        action = int(random.integers(ours.spaces.num_actions))
+        expected, found = ours.step(action), hasty.step(action)
+        assert found[1:] == expected[1:]
+        assert found.observation.tobytes() == expected.observation.tobytes()
+        if found.terminated or found.truncated:
+            episodes += 1
+            assert hasty.reset(episodes).tobytes() == ours.reset(episodes).tobytes()
+            assert hasty.start() == ours.start()
+    assert episodes > 2
+    assert frames_ahead > 300
+
+
 def test_an_emulator_whose_states_cannot_be_restored_loads_its_rom_anew() -> None:
     emulator = atari_roms.emulator("assault")  # its reset_game alone is not exact either
     emulator.reset_game()

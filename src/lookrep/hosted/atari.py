@@ -1,8 +1,8 @@
 """Atari 2600 games under Dopamine's protocol: one emulator, one player, single 84×84 frames.
 
-What lives here: frame skip, sticky actions, the picture (maximum of the last two screens, area-resized), the time
-limit, and how an episode starts. Stacking frames and clipping rewards for learning are the trainer's; names and ROMs
-are in `atari_roms.py`.
+What lives here: frame skip, sticky actions, the time limit, and how an episode starts. The picture (maximum of the last
+two screens, area-resized) is in `picture.py`, names and ROMs in `atari_roms.py`; stacking frames and clipping rewards
+for learning are the trainer's.
 
 ALE's own sticky actions draw from a generator inside the emulator that can be neither set nor saved. Here they are
 drawn outside, by the same rule (each emulator frame keeps the previous action with probability 0.25), so an episode is
@@ -20,13 +20,13 @@ import numpy as np
 
 from lookrep.errors import UserError
 from lookrep.hosted import atari_roms
+from lookrep.hosted.picture import SIDE, Picture
 from lookrep.hosted.protocol import Outcome, Spaces
 
 FRAME_SKIP = 4
 STICKINESS = 0.25
 MAX_STEPS = 27_000  # of an episode: 108 000 emulator frames, half an hour of play
 FRAME_STACK = 4
-SIDE = 84
 TRIAL_FRAMES = 60
 START_BYTES = 16_384  # for a state of the emulator (under 8 KB) and a picture
 
@@ -48,10 +48,10 @@ class Atari:
             raise UserError(f"max_steps = {max_steps} must be at least 1")
         self.spaces = spaces(game)
         self._stickiness, self._max_steps = stickiness, max_steps
-        self._cv2 = atari_roms.libraries().cv2
         self._actions = atari_roms.minimal_actions(game)
         self._ale = atari_roms.emulator(game)
         self._ale.reset_game()
+        self._picture = Picture(self._ale.getScreenGrayscale())
         self._see_start()
         self._leaves_traces = atari_roms.leaves_traces(game)
         if not self._leaves_traces:
@@ -61,7 +61,6 @@ class Atari:
         self._start = bytes(START_BYTES)
         self._screens = np.zeros((2, *self._first_screen.shape), np.uint8)
         self._earlier, self._later = self._screens
-        self._picture = np.zeros((SIDE, SIDE), np.uint8)
         self.reset(0)
 
     def reset(self, seed: int, start: bytes = b"") -> np.ndarray:
@@ -73,6 +72,7 @@ class Atari:
             self._restart()
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._sticking = self._actions[0]  # the no-op
+        self._keeps: list[bool] = []
         self._steps = 0
         self._screens[:] = self._first_screen
         return self._first_picture
@@ -98,26 +98,39 @@ class Atari:
         """Keep what an episode starts with: after a restored state the emulator still shows the screen of before."""
         self._first_screen = self._ale.getScreenGrayscale()
         self._first_screen_rgb = self._ale.getScreenRGB()
-        self._first_picture = self._cv2.resize(self._first_screen, (SIDE, SIDE), interpolation=self._cv2.INTER_AREA)
+        self._first_picture = self._picture.whole(self._first_screen)
 
     def step(self, action: int) -> Outcome:
         """Four emulator frames with one action, some of which may stick to the one before."""
-        ale, chosen = self._ale, self._actions[action]
-        keeps = (self._random.random(FRAME_SKIP) < self._stickiness).tolist()
-        reward, over = 0, False
-        for frame, keep in enumerate(keeps):
-            if not keep:
+        chosen = self._actions[action]
+        self.play_ahead()
+        while self._frame < FRAME_SKIP and not self._over:
+            if not self._keeps[self._frame]:
                 self._sticking = chosen
-            reward += ale.act(self._sticking)
-            over = ale.game_over(with_truncation=False)
-            if over:
-                break  # as in Dopamine; the picture may be made of old screens, but a game that is over has no future
-            if frame >= FRAME_SKIP - 2:
-                ale.getScreenGrayscale(self._earlier if frame == FRAME_SKIP - 2 else self._later)
+            self._play()
+        self._keeps = []
         self._steps += 1
-        np.maximum(self._earlier, self._later, out=self._earlier)
-        self._cv2.resize(self._earlier, (SIDE, SIDE), self._picture, 0, 0, self._cv2.INTER_AREA)
-        return Outcome(self._picture, float(reward), over, not over and self._steps >= self._max_steps)
+        picture = self._picture.of(self._earlier, self._later)
+        cut = not self._over and self._steps >= self._max_steps
+        return Outcome(picture, float(self._reward), self._over, cut)
+
+    def play_ahead(self) -> None:
+        """The next step's first frames, as far as they stick to the action before, whatever the next one is: a third of
+        a frame on average, for which there is time while somebody thinks."""
+        if not self._keeps:
+            self._keeps = (self._random.random(FRAME_SKIP) < self._stickiness).tolist()
+            self._frame, self._reward, self._over = 0, 0, False
+        while self._frame < FRAME_SKIP and self._keeps[self._frame] and not self._over:
+            self._play()
+
+    def _play(self) -> None:
+        """One emulator frame. If it ends the game, the picture may be made of old screens, as in Dopamine's, but a game
+        that is over has no future."""
+        frame, self._frame = self._frame, self._frame + 1
+        self._reward += self._ale.act(self._sticking)
+        self._over = self._ale.game_over(with_truncation=False)
+        if frame >= FRAME_SKIP - 2 and not self._over:
+            self._ale.getScreenGrayscale(self._earlier if frame == FRAME_SKIP - 2 else self._later)
 
     def screen(self) -> np.ndarray:
         """What a person would see: RGB [210, 160, 3]."""

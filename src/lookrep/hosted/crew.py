@@ -110,6 +110,14 @@ class Crew:
             except Exception as error:  # whatever an environment may do
                 raise self._failure(row, error) from error
 
+    def play_ahead(self, rows: Iterable[int]) -> None:
+        """What can be done of these rows' next steps while nobody waits."""
+        for row in rows:
+            try:
+                self._envs[row].play_ahead()
+            except Exception as error:
+                raise self._failure(row, error) from error
+
     def close(self) -> None:
         for env in self._envs.values():
             env.close()

@@ -39,6 +39,9 @@ class Gym:
         observation, reward, terminated, truncated, _ = self._env.step(self._first_action + action)
         return Outcome(self._checked(observation), float(reward), bool(terminated), bool(truncated))
 
+    def play_ahead(self) -> None:
+        pass
+
     def screen(self) -> np.ndarray | None:
         """RGB where the environment was made with `render_mode="rgb_array"` and can draw; None otherwise."""
         try:

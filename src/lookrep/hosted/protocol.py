@@ -47,6 +47,10 @@ class HostEnvironment(Protocol):
         """Take one of `spaces.num_actions` actions. After an end only `reset` may follow."""
         ...
 
+    def play_ahead(self) -> None:
+        """Do whatever of the next step does not depend on its action; `screen` may then show it already."""
+        ...
+
     def screen(self) -> np.ndarray | None:
         """What a person would see, uint8 [height, width, 3]; None where there are no pictures."""
         ...

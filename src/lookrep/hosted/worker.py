@@ -7,6 +7,7 @@ open: when the parent is gone, however it went, so is the worker.
 import mmap
 import os
 import pickle
+import select
 import sys
 import threading
 import warnings
@@ -60,12 +61,16 @@ def main() -> None:
 
 
 def _work(job: Job, crew: Crew) -> None:
+    waiting = select.poll()
+    waiting.register(job.go, select.POLLIN)
     while groups := os.read(job.go, 64):  # nothing when the parent closed the pipe
         for group in groups:
             rows, others, done = job.groups[group]
             crew.step(rows)
             if _is_last(others):
                 os.write(done, b"\0")
+            if group == groups[-1] and not waiting.poll(0):
+                crew.play_ahead(rows)
 
 
 def _is_last(others: int) -> bool:

@@ -131,6 +131,7 @@ class Workers:
         self._actions = [table.action[part] for part in groups]
         self._seen = [_seen(table, part) for part in groups]
         self._under_way = [False for _ in groups]
+        self._unlogged = [False for _ in groups]
 
     @property
     def num_actions(self) -> np.ndarray:
@@ -145,6 +146,7 @@ class Workers:
         """Let the agents of a group act; they are stepped while the caller does something else."""
         if self._under_way[group]:
             raise RuntimeError(f"group {group}: receive what the last actions led to before sending new ones")
+        self.log(group)
         self._under_way[group] = True
         self._actions[group][:] = actions
         self._crews.start(group)
@@ -155,13 +157,22 @@ class Workers:
             raise RuntimeError(f"group {group}: send actions before receiving what they lead to")
         self._crews.wait(group)
         self._under_way[group] = False
-        seen = self._seen[group]
-        self._logs[group].add(self._actions[group], seen.terminated | seen.truncated)
-        return seen
+        self._unlogged[group] = True
+        return self._seen[group]
+
+    def log(self, group: int) -> None:
+        """Keep what was received. `send` and `state` see to it, too: to call this is to choose a better moment."""
+        if self._unlogged[group]:
+            self._unlogged[group] = False
+            seen = self._seen[group]
+            self._logs[group].add(self._actions[group], seen.terminated | seen.truncated)
 
     def state(self, group: int | None = None) -> WorkersState:
         """Where the agents (of a group) stand, after what was received last. Copies: later steps don't change it."""
-        logs = self._logs if group is None else [self._logs[group]]
+        groups = range(len(self._logs)) if group is None else [group]
+        for number in groups:
+            self.log(number)
+        logs = [self._logs[number] for number in groups]
         episodes = np.concatenate([log.episode for log in logs])
         running = [actions for log in logs for actions in log.running()]
         offsets = np.cumsum([0, *(len(actions) for actions in running)], dtype=np.int64)

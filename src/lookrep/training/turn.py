@@ -96,6 +96,7 @@ class Turn:
         network = group.copies.online or self._packed.online
         look_at(rules, group, self._programs, network, self._action, result, self.steps)
         rules.watch.lap("launching looks")
+        self._workers.log(self._number)  # while the device is looking
         self._due = self.steps % rules.steps_per_update == 0
 
     def learn(self) -> None:
