@@ -30,6 +30,7 @@ from lookrep.hosted.worker import MAX_MESSAGE_BYTES, READY, Job, Share
 BOOT = "import sys; sys.path[:] = sys.argv[1:]; from lookrep.hosted.worker import main; main()"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 LONG_S = 50e-6  # for giving way to nobody: then somebody else used the core
+NAP_S = 20e-6  # a system makes it 70 or so
 PATIENCE_S = 5.0  # with workers that do not leave, before they are killed
 
 
@@ -79,9 +80,24 @@ class Processes:
         for go in doers:
             _write(go, bytes((group,)), 1)
 
+    def ready(self, group: int) -> bool:
+        """Whether `wait` would return, or fail, at once."""
+        return bool(self._groups[group].poll.poll(0))
+
+    def wait_for_any(self, groups: Sequence[int]) -> None:
+        poll = _poll([*(self._groups[group].done for group in groups), *(worker.report for worker in self._workers)])
+        _look_for(poll, self._spin_s)
+        poll.poll()
+
+    def nap(self) -> None:
+        if self._spin_s:
+            _give_way()
+        else:
+            time.sleep(NAP_S)
+
     def wait(self, group: int) -> None:
         _, _, done, poll = self._groups[group]
-        _look_for(done, self._spin_s)
+        _look_for(poll, self._spin_s)
         ready = [fd for fd, _ in poll.poll()]
         if self._closed or done not in ready:
             self._fail(ready[0])
@@ -210,12 +226,12 @@ def _poll(fds: Iterable[int]) -> select.poll:
     return poll
 
 
-def _look_for(pipe: int, seconds: float) -> None:
+def _look_for(poll: select.poll, seconds: float) -> None:
     """Return as soon as there is something to read, or after this time, or when somebody else wants the core. It takes
     a whole core, and spares its caller the time that waking up from sleep takes."""
     if not seconds:
         return
-    poll, now = _poll([pipe]), time.perf_counter()
+    now = time.perf_counter()
     until = now + seconds
     while not poll.poll(0) and now < until:
         before = now

@@ -151,6 +151,18 @@ class Workers:
         self._actions[group][:] = actions
         self._crews.start(group)
 
+    def ready(self, group: int) -> bool:
+        """Whether `receive` would not wait."""
+        return self._crews.ready(group)
+
+    def wait_for_any(self, groups: Sequence[int]) -> None:
+        """Until one of these groups, all sent to act, is ready."""
+        self._crews.wait_for_any(groups)
+
+    def nap(self) -> None:
+        """Do nothing for a moment, for whoever waits for something else as well."""
+        self._crews.nap()
+
     def receive(self, group: int) -> Seen:
         """Wait until all of a group's agents have acted. A UserError if an environment, or its process, failed."""
         if not self._under_way[group]:
@@ -224,6 +236,16 @@ class _Here:
         self._crew = Crew(members, seed, self.table)
 
     def start(self, group: int) -> None:
+        pass
+
+    def ready(self, group: int) -> bool:
+        del group
+        return True
+
+    def wait_for_any(self, groups: Sequence[int]) -> None:
+        del groups
+
+    def nap(self) -> None:
         pass
 
     def wait(self, group: int) -> None:

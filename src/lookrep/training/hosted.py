@@ -2,9 +2,10 @@
 
 A cycle is `steps_per_update` steps of every agent and one update of each. The update that follows a cycle is made
 while the environments already play the next action, which was chosen just before it: acting never waits for learning.
-A population is split into groups, each with its own replay and place in its cycle, which take turns: one group's
-emulators play while another's networks look, and its update follows that look. Nothing an agent sees depends on how it
-is scheduled: its environment is a function of its seed and its actions, its random numbers of (seed, agent, counter).
+A population is split into groups, each with its own replay and place in its cycle, which take turns
+(`lookrep.training.taking_turns`): one group's emulators play while another's networks look or learn. Nothing an agent
+sees depends on how it is scheduled: its environment is a function of its seed and its actions, its random numbers of
+(seed, agent, counter).
 
 Frames from emulators make a replay of several GB an agent, so checkpoints leave them out: they go into a log as they
 come (`lookrep.training.frame_log`), and a resume puts the replay together from it.
@@ -38,6 +39,7 @@ from lookrep.training.host_frames import HostFrames
 from lookrep.training.pieces import Pieces
 from lookrep.training.population import agent_key
 from lookrep.training.stopwatch import Stopwatch
+from lookrep.training.taking_turns import take_turns
 from lookrep.training.turn import Chances, Group, Rules, Turn, look_at
 from lookrep.training.window import open_window
 
@@ -138,20 +140,7 @@ class HostedEngine:
             Turn(self._rules, state.workers, number, *one)
             for number, one in enumerate(zip(state.groups, self._programs, strict=True))
         ]
-        rounds, before, alone = until_steps - turns[0].steps, turns[-1], len(turns) == 1
-        for turn in turns if rounds > 0 else []:
-            turn.act()
-        for remaining in reversed(range(rounds)):
-            for turn in turns:
-                turn.look()
-                # The update of the group before: behind this look, which would have to wait for it otherwise.
-                if not alone:
-                    before.learn()
-                if remaining:
-                    turn.act()
-                if alone:
-                    turn.learn()
-                before = turn
+        take_turns(turns, state.workers, self.watch, until_steps)
         for turn in turns:
             turn.end()
         return state

@@ -67,11 +67,16 @@ class Turn:
     def __init__(self, rules: Rules, workers: Workers, number: int, group: Group, programs: Programs) -> None:
         self.steps = int(group.state.agent_steps)
         self._updates = int(group.state.online_updates)
-        self._rules, self._workers, self._number = rules, workers, number
+        self.number, self.due = number, False  # whether a cycle has ended that was not learnt from
+        self._rules, self._workers = rules, workers
         self._group, self._programs = group, programs
         self._packed: Packed = programs.pack(group.state)
         self._action = np.zeros(0, np.int32)  # what its environments play
-        self._due = False
+
+    def has_decided(self) -> bool:
+        """Whether `act` would not have to wait for the device."""
+        greedy: Any = self._group.greedy
+        return bool(greedy.is_ready())  # which JAX's type hints do not know
 
     def act(self) -> None:
         """Its environments play from here on, until the next look."""
@@ -79,7 +84,7 @@ class Turn:
         watch.start()
         self._action = self._choice()
         watch.lap("waiting for actions")
-        self._workers.send(self._number, self._action)
+        self._workers.send(self.number, self._action)
         if group.log is not None:
             group.log.add(group.frame)
         watch.lap("sending them")
@@ -90,18 +95,18 @@ class Turn:
         if rules.frames is not None:
             group.past.append(group.frame)
         rules.watch.start()
-        result = self._workers.receive(self._number)
+        result = self._workers.receive(self.number)
         rules.watch.lap("waiting for environments")
         self.steps += 1
         network = group.copies.online or self._packed.online
         look_at(rules, group, self._programs, network, self._action, result, self.steps)
         rules.watch.lap("launching looks")
-        self._workers.log(self._number)  # while the device is looking
-        self._due = self.steps % rules.steps_per_update == 0
+        self._workers.log(self.number)  # while the device is looking
+        self.due = self.steps % rules.steps_per_update == 0
 
     def learn(self) -> None:
         """What follows a cycle, if one has just ended: an update, or none in the warm-up."""
-        if not self._due:
+        if not self.due:
             return
         rules, group, programs = self._rules, self._group, self._programs
         rules.watch.start()
@@ -120,12 +125,11 @@ class Turn:
             if rules.target_period_updates is not None and self._updates % rules.target_period_updates == 0:
                 self._packed, target = programs.turn(self._packed)
             group.copies = Copies(online, target)
-        self._due = False
+        self.due = False
         rules.watch.lap("launching updates")
 
     def end(self) -> None:
         """The group's state is whole again."""
-        self.learn()
         self._group.state = self._programs.unpack(self._packed)
 
     def _choice(self) -> np.ndarray:
