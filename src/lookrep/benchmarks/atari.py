@@ -150,7 +150,7 @@ def measure_together(case: Case, processes: int) -> dict[str, Any]:
     with context.Pool(processes, _meet_at, (context.Barrier(processes),)) as pool:
         each = pool.map(_train_beside, [case] * processes, chunksize=1)
     found = np.array([speeds for speeds, _ in each]).sum(axis=0)
-    spent = {what: round(statistics.median(spent[what] for _, spent in each)) for what in each[0][1]}
+    spent = {what: round(statistics.median(spent.get(what, 0) for _, spent in each)) for what in each[0][1]}
     return {
         **case._asdict(),
         "agents": case.agents * processes,

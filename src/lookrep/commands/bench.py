@@ -33,6 +33,8 @@ class Arguments:
     game: str = "breakout"
     groups: int | None = None
     """parts of an Atari population that take turns (default: what training would choose)"""
+    workers: int | None = None
+    """processes for the emulators of an Atari population (default: what training would choose)"""
     processes: int = 1
     """so many Atari populations at the same time, each in a process of its own (on a GPU better under NVIDIA MPS)"""
     replay_capacity_steps: int = 1_000_000
@@ -105,6 +107,7 @@ def _atari(arguments: Arguments) -> int:
         arguments.target,
         arguments.precision,
         arguments.groups,
+        arguments.workers,
         capacity_steps=arguments.replay_capacity_steps,
         replay_memory=arguments.replay_memory,
     )
