@@ -11,7 +11,8 @@ say() {
     [ -e "$study" ] && { $LOOKREP study status "$(dirname "$study")" | head -1; }
   done
   for metrics in "$folder"/*/populations/atari*/metrics.jsonl; do # few, and slow enough to be looked at one by one
-    [ -e "$metrics" ] && echo "$(basename "$(dirname "$metrics")") $(tail -1 "$metrics" | cut -c 1-230)"
+    [ -e "$metrics" ] && echo "$(basename "$(dirname "$metrics")")" \
+      "$(tail -1 "$metrics" | grep -oE '"(agent_steps|episodes|return_mean|loss|steps_per_second)": [0-9.-]+' | tr -d '"\n' | sed 's/[a-z_]*:/  &/g')"
   done
   grep -lE "Traceback|^lookrep: " "$folder"/*.log "$folder"/*/logs/*.log 2>/dev/null | head -5 || true
 }

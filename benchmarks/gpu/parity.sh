@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# Five iterations of Dopamine's protocol for `lookrep parity`, Rainbow and LR side by side: two processes with four games
-# each, which share a program. (A process for each game would be slower: the GPU's time goes into small kernels, one after
-# the other.) Games that are emulated equally fast belong together, since four wait for the slowest. Returns at once;
-# look.sh says how far they are. What an earlier part has left in docs/results is gone on with.
-#   usage: parity.sh STUDIES quick|slow      (SIZE=smoke GAMES="Breakout Freeway" for a rehearsal)
+# Five iterations of Dopamine's protocol on eight games for `lookrep parity`, with Rainbow or with LR. Agents that share a
+# program wait for the slowest emulator among them: four games with quick emulators share one, the others have one each.
+# (A process for every game would be slower: each keeps the GPU waiting for its small kernels.) Returns at once; look.sh says
+# how far they are. What an earlier part has left in docs/results is gone on with: the second variant goes into the same
+# study.
+#   usage: parity.sh STUDIES rainbow|lr      (SIZE=smoke QUICK=Breakout SLOW=Freeway for a rehearsal)
 source "$(dirname "$0")/common.sh"
 studies=${1:?folder for the study}
-case ${2:?quick or slow} in
-  quick) games=${GAMES:-Breakout Gopher CrazyClimber Assault} ;;
-  slow) games=${GAMES:-RoadRunner Boxing Freeway Krull} ;;
-esac
+variant=${2:?rainbow or lr}
 study=$studies/atari-parity
 mkdir -p "$studies"
 start_mps
@@ -17,5 +15,11 @@ if [ ! -d "$study" ] && [ -e docs/results/atari-parity/study.tar.gz ]; then
   mkdir "$study"
   tar xzf docs/results/atari-parity/study.tar.gz -C "$study" --strip-components 1
 fi
-background "$studies/$2.log" 0.9 "$LOOKREP study run atari-parity --size ${SIZE:-gpu} --env $games \
-  --out $study --jobs ${JOBS:-2} --memory-gb ${MEMORY_GB:-32} --no-checkpoints --no-film --quiet"
+# part NAME SHARE GAMES OPTIONS: of the GPU's memory, of the games
+part() {
+  background "$studies/$variant-$1.log" "$2" "$LOOKREP study run atari-parity --size ${SIZE:-gpu} --variant $variant --env $3 \
+    --out $study $4 --no-checkpoints --no-film --quiet"
+}
+part slow 0.5 "${SLOW:-Krull Boxing Enduro RoadRunner}" "--jobs 4 --memory-gb 8"
+sleep 4 # the study's folder is there
+part quick 0.3 "${QUICK:-Breakout Gopher CrazyClimber Assault}" "--jobs 1 --memory-gb 32"

@@ -1,5 +1,6 @@
 """The benchmark's arithmetic; how fast anything is, no test says."""
 
+import dataclasses
 import itertools
 import threading
 
@@ -8,6 +9,7 @@ import pytest
 
 from lookrep.benchmarks import atari
 from lookrep.benchmarks.atari import Case
+from lookrep.config import preset
 
 
 class Steady:
@@ -51,3 +53,17 @@ def test_a_population_beside_others_is_timed_in_intervals_that_begin_together(mo
     assert next(count) == atari.REPEATS + 1
     intervals = spent["playing"] / atari.SECONDS_A_REPEAT
     assert atari.REPEATS <= intervals < atari.REPEATS + 1  # nothing of the warm-up
+
+
+@pytest.mark.usefixtures("quick_compilation")
+def test_the_first_turn_of_the_target_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its program is compiled then, which takes longer than what is timed."""
+    rainbow = preset("dopamine-rainbow")
+    network = dataclasses.replace(rainbow.network, network="nature:4")
+    target = dataclasses.replace(rainbow.target, replicate_updates=3)
+    monkeypatch.setattr(atari, "preset", lambda _: dataclasses.replace(rainbow, network=network, target=target))
+    with atari.Trainer(Case(agents=1, target="replicate", capacity_steps=1000)) as trainer:
+        trainer.advance(atari.FIRST_STEPS)
+        _, row = trainer._engine.measure(trainer._state)
+    assert row["target_updates"].tolist() == [3]
+    assert row["online_updates"].tolist() == [trainer.period_steps // 4 + 5]

@@ -67,6 +67,32 @@ def test_a_worker_that_is_killed_is_noticed_by_every_group() -> None:
             workers.receive(0)
 
 
+def test_who_waits_for_any_group_hears_of_a_killed_worker() -> None:
+    with pool("Doomed", processes=3, groups=[slice(0, 2), slice(2, 3)]) as workers:
+        workers.send(0, np.array([1, 2]))
+        workers.wait_for_any([0])
+        assert workers.ready(0)
+        with pytest.raises(UserError, match="SIGKILL"):
+            workers.receive(0)
+
+
+@pytest.mark.parametrize("spin_s", [0.0, 0.5])
+def test_a_group_is_ready_when_all_its_agents_have_acted(spin_s: float) -> None:
+    """Sleepers take as long as their action says."""
+    names, groups = ["hosted.toys:Sleeper"] * 3, [slice(0, 2), slice(2, 3)]
+    with Workers(names, [10, 11, 12], 0, groups=groups, processes=3, spin_s=spin_s) as workers:
+        workers.send(0, np.array([0, 2]))
+        workers.send(1, np.array([1]))
+        assert not workers.ready(0)
+        workers.wait_for_any([0, 1])
+        assert [workers.ready(0), workers.ready(1)] == [False, True]
+        workers.nap()
+        workers.receive(1)
+        workers.wait_for_any([0])
+        assert workers.ready(0)
+        workers.receive(0)
+
+
 def test_workers_are_light_and_deaf_to_ctrl_c() -> None:
     with pool("Witness", processes=3) as workers:
         pids, has_jax, blocks_sigint = workers.observation(0).T.copy()

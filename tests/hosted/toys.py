@@ -45,6 +45,14 @@ class Unhurried(Walk):
         return super().step(action)
 
 
+class Sleeper(Walk):
+    """Takes no time, a tenth of a second, or two seconds, as its action says."""
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
+        time.sleep([0, 0.1, 2][action + 1])
+        return super().step(action)
+
+
 class Faulty(Walk):
     """Fails at the first step to the right."""
 

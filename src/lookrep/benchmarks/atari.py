@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from lookrep.config import Precision, ReplayMemory, RunConfig, TargetName, preset
@@ -23,7 +24,10 @@ from lookrep.training.hosted import HostedEngine
 
 REPEATS = 5
 SECONDS_A_REPEAT = 2.0
+PERIODS = 2  # of a target that is not copied
 WARMUP_STEPS = 400
+FIRST_TURN_UPDATES = 5
+FIRST_STEPS = WARMUP_STEPS + 40  # with the target's first turn, and everything compiled
 STEPS_AT_A_TIME = 200  # starting and ending costs a millisecond or two
 PATIENCE_SECONDS = 600.0  # for processes that are still compiling
 
@@ -89,9 +93,12 @@ class Trainer:
             groups=case.groups,
             workers=case.workers,
         )
-        self.period_steps = settings.target.target_period_updates * settings.learning.steps_per_update
+        period_updates = settings.target.target_period_updates
+        self.period_steps = period_updates * settings.learning.steps_per_update
         self._engine = HostedEngine(config)
         self._state = self._engine.init()
+        for group in self._state.groups:  # the target's first turn comes soon, so that its program is compiled by then
+            group.state = group.state._replace(online_updates=jnp.int32(period_updates - FIRST_TURN_UPDATES))
         self._steps = self._spent_until = 0
 
     def __enter__(self) -> "Trainer":
@@ -126,12 +133,12 @@ class Trainer:
 def measure(case: Case) -> dict[str, Any]:
     """Steps per second of a learning population, in all."""
     with Trainer(case) as trainer:
-        compile_seconds = trainer.advance(WARMUP_STEPS + 40)
+        compile_seconds = trainer.advance(FIRST_STEPS)
         speed = 400 / trainer.advance(400)
         trainer.spent()
-        once = case.target != "hard"  # a whole period, turn of the target included
-        each = trainer.period_steps if once else max(4, int(SECONDS_A_REPEAT * speed) // 4 * 4)
-        found = [case.agents * each / trainer.advance(each) for _ in range(1 if once else REPEATS)]
+        whole = case.target != "hard"  # periods, a turn of the target in each
+        each = trainer.period_steps if whole else max(4, int(SECONDS_A_REPEAT * speed) // 4 * 4)
+        found = [case.agents * each / trainer.advance(each) for _ in range(PERIODS if whole else REPEATS)]
         groups, spent = trainer.groups, trainer.spent()
     return {
         **case._asdict(),
@@ -170,7 +177,7 @@ def _train_beside(case: Case) -> tuple[list[float], dict[str, int]]:
     """Steps per second of one of several populations, in intervals that begin for all at once, and its time."""
     found = []
     with Trainer(case) as trainer:
-        trainer.advance(WARMUP_STEPS + 40)
+        trainer.advance(FIRST_STEPS)
         for _ in range(REPEATS + 1):
             _barrier.wait(PATIENCE_SECONDS)
             steps, began = 0, time.perf_counter()

@@ -93,8 +93,8 @@ def compare(case: atari.Case, python: Path, repeats: int = REPEATS, steps: int =
         Dopamine(python, case.game, atari.WARMUP_STEPS, case.capacity_steps) as peer,
         atari.Trainer(case) as trainer,
     ):
-        trainer.advance(atari.WARMUP_STEPS + 40)  # compiled, and learning
-        updates = peer.step(atari.WARMUP_STEPS + 40).updates
+        trainer.advance(atari.FIRST_STEPS)  # compiled, and learning
+        updates = peer.step(atari.FIRST_STEPS).updates
         for _ in range(repeats):
             ours.append(steps / trainer.advance(steps))
             turn = peer.step(steps)

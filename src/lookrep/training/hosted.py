@@ -312,5 +312,8 @@ def _common(names: Sequence[str], spaces: Sequence[Spaces]) -> Spaces:
 
 
 def _default_groups(agents: int) -> int:
-    """Not a matter of the machine: a checkpoint's arrays are by group."""
+    """Not a matter of the machine: a checkpoint's arrays are by group. Four groups of 8 agents did 13 400 steps/s on 16
+    cores and an H200, two of 16 did 12 000; but four of 4 did 9200 and two of 8 10 000."""
+    if agents >= 32 and agents % 4 == 0:
+        return 4
     return 2 if agents >= 4 and agents % 2 == 0 else 1
