@@ -13,24 +13,25 @@ bench() {
 }
 said=$(mktemp)
 case ${1:?A, B or C} in
-  A) # how to divide agents over processes and groups
-    bench --precision bf16 --agents 16 --groups 2
-    bench --precision bf16 --agents 32 --groups 2 --replay-capacity-steps 400000
-    bench --precision bf16 --agents 16 --groups 2 --processes 2 --replay-capacity-steps 400000
+  A) # how many agents, in how many groups
     bench --precision bf16 --agents 1
-    bench --precision bf16 --agents 24 --groups 2 --processes 2 --replay-capacity-steps 300000
-    bench --precision bf16 --agents 16 --groups 2 --processes 3 --replay-capacity-steps 300000
-    bench --precision bf16 --agents 4 --groups 1 --processes 4
+    bench --precision bf16 --agents 16 --groups 2
+    bench --precision bf16 --agents 16 --groups 4
+    bench --precision bf16 --agents 32 --groups 4 --replay-capacity-steps 400000
+    bench --precision bf16 --agents 36 --groups 3 --replay-capacity-steps 300000
+    bench --precision bf16 --agents 48 --groups 4 --replay-capacity-steps 270000
+    bench --precision bf16 --agents 64 --groups 4 --replay-capacity-steps 200000
     ;;
   B) # a game with long episodes, Replicate, and what a checkpoint costs
     bench --precision bf16 --agents 16 --groups 2 --game Freeway
-    bench --precision bf16 --agents 16 --groups 2 --processes 2 --game Freeway --replay-capacity-steps 400000
+    bench --precision bf16 --agents 48 --groups 4 --game Freeway --replay-capacity-steps 270000
+    bench --precision bf16 --agents 16 --groups 2
     bench --precision bf16 --agents 16 --groups 2 --target replicate
-    timeout "${LIMIT:-120}" python3 benchmarks/atari_checkpoint.py --agents "${AGENTS:-16}" --steps "${STEPS:-8000}" --checkpoints 3
+    timeout "${LIMIT:-120}" python3 benchmarks/atari_checkpoint.py --agents "${AGENTS:-16}" --steps "${STEPS:-4000}" --checkpoints 3
     ;;
-  C) # what parity.sh can expect: float32 as JAX does it here, four agents in each of two processes, or all in one
+  C) # what parity.sh can expect: float32 as JAX does it here, four agents in a process, or one in each of four
     python3 benchmarks/gpu/check.py
-    bench --agents 4 --groups 1 --processes 2
-    bench --agents 8 --groups 2
+    bench --agents 4 --groups 1 --replay-capacity-steps 100000
+    bench --agents 1 --processes 4 --replay-capacity-steps 100000 --game Krull
     ;;
 esac
