@@ -20,16 +20,16 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
 from lookrep.errors import UserError
 from lookrep.hosted.crew import Layout, Member
+from lookrep.hosted.waiting import give_way, look_out, poll_of
 from lookrep.hosted.worker import MAX_MESSAGE_BYTES, READY, Job, Share
 
 BOOT = "import sys; sys.path[:] = sys.argv[1:]; from lookrep.hosted.worker import main; main()"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-LONG_S = 50e-6  # for giving way to nobody: then somebody else used the core
 NAP_S = 20e-6  # a system makes it 70 or so
 PATIENCE_S = 5.0  # with workers that do not leave, before they are killed
 
@@ -63,10 +63,10 @@ class Processes:
             self._groups = []
             for g in range(len(groups)):
                 doers = [worker.go for worker in self._workers if g in worker.shares]
-                wait = _poll([done[g].reader, *(worker.report for worker in self._workers)])
+                wait = poll_of([done[g].reader, *(worker.report for worker in self._workers)])
                 self._groups.append(_Group(doers, others[g].writer, done[g].reader, wait))
             for worker in self._workers:
-                worker.tell(seed, layout, memory)
+                worker.tell(seed, layout, memory, spin_s)
             self._await_ready()
         except BaseException:
             self.close()
@@ -85,19 +85,19 @@ class Processes:
         return bool(self._groups[group].poll.poll(0))
 
     def wait_for_any(self, groups: Sequence[int]) -> None:
-        poll = _poll([*(self._groups[group].done for group in groups), *(worker.report for worker in self._workers)])
-        _look_for(poll, self._spin_s)
+        poll = poll_of([*(self._groups[group].done for group in groups), *(worker.report for worker in self._workers)])
+        look_out(poll, self._spin_s)
         poll.poll()
 
     def nap(self) -> None:
         if self._spin_s:
-            _give_way()
+            give_way()
         else:
             time.sleep(NAP_S)
 
     def wait(self, group: int) -> None:
         _, _, done, poll = self._groups[group]
-        _look_for(poll, self._spin_s)
+        look_out(poll, self._spin_s)
         ready = [fd for fd, _ in poll.poll()]
         if self._closed or done not in ready:
             self._fail(ready[0])
@@ -123,7 +123,7 @@ class Processes:
     def _await_ready(self) -> None:
         waiting = {worker.report for worker in self._workers}
         while waiting:
-            for report, _ in _poll(waiting).poll():
+            for report, _ in poll_of(waiting).poll():
                 said = os.read(report, len(READY))
                 if said != READY:
                     self._fail(report, said)
@@ -171,8 +171,8 @@ class _Worker:
             os.close(self._its_go)
             os.close(self._its_report)
 
-    def tell(self, seed: int, layout: Layout, memory: int) -> None:
-        job = Job(self._members, seed, layout, memory, self._its_go, self._its_report, self.shares)
+    def tell(self, seed: int, layout: Layout, memory: int, spin_s: float) -> None:
+        job = Job(self._members, seed, layout, memory, self._its_go, self._its_report, self.shares, spin_s)
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):  # it died already; its report will say so
             self._process.stdin.write(pickle.dumps(job))
@@ -218,30 +218,6 @@ def _anonymous_file(nbytes: int) -> int:
     os.truncate(fd, nbytes)
     return fd
 
-
-def _poll(fds: Iterable[int]) -> select.poll:
-    poll = select.poll()
-    for fd in fds:
-        poll.register(fd, select.POLLIN)
-    return poll
-
-
-def _look_for(poll: select.poll, seconds: float) -> None:
-    """Return as soon as there is something to read, or after this time, or when somebody else wants the core. It takes
-    a whole core, and spares its caller the time that waking up from sleep takes."""
-    if not seconds:
-        return
-    now = time.perf_counter()
-    until = now + seconds
-    while not poll.poll(0) and now < until:
-        before = now
-        _give_way()
-        now = time.perf_counter()
-        if now - before > LONG_S:
-            return
-
-
-_give_way = getattr(os, "sched_yield", lambda: None)  # not everywhere
 
 # Not os.write: that one lets go of the interpreter for each byte, and with other threads about may wait to get it back.
 _write = ctypes.PyDLL(None).write

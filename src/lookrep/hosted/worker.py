@@ -7,7 +7,6 @@ open: when the parent is gone, however it went, so is the worker.
 import mmap
 import os
 import pickle
-import select
 import sys
 import threading
 import warnings
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 from lookrep.errors import UserError
 from lookrep.hosted.crew import Crew, Layout, Member
+from lookrep.hosted.waiting import look_out, poll_of
 from lookrep.importing import in_short
 
 READY = b"ready\n"
@@ -31,6 +31,7 @@ class Job(NamedTuple):
     go: int  # a byte: the number of a group to step
     report: int  # READY; or what went wrong
     groups: dict[int, "Share"]
+    spin_s: float  # how long to look out for the next step before going to sleep
 
 
 class Share(NamedTuple):
@@ -61,16 +62,16 @@ def main() -> None:
 
 
 def _work(job: Job, crew: Crew) -> None:
-    waiting = select.poll()
-    waiting.register(job.go, select.POLLIN)
+    next_step = poll_of([job.go])
     while groups := os.read(job.go, 64):  # nothing when the parent closed the pipe
         for group in groups:
             rows, others, done = job.groups[group]
             crew.step(rows)
             if _is_last(others):
                 os.write(done, b"\0")
-            if group == groups[-1] and not waiting.poll(0):
+            if group == groups[-1] and not next_step.poll(0):
                 crew.play_ahead(rows)
+        look_out(next_step, job.spin_s)
 
 
 def _is_last(others: int) -> bool:
