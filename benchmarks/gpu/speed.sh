@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Atari figures of docs/performance.md, one JSON object a line, each with the emulators' own speed in the same
 # minute before it. Parts of at most ten minutes.
-#   usage: speed.sh A|B|C      (CASE="--replay-capacity-steps 2000" for a rehearsal)
+#   usage: speed.sh A|B|C|D      (CASE="--replay-capacity-steps 2000" for a rehearsal)
 source "$(dirname "$0")/common.sh"
 start_mps
 export XLA_PYTHON_CLIENT_PREALLOCATE=false XLA_PYTHON_CLIENT_MEM_FRACTION=0.93 # 16 full replays are 114 GB
@@ -12,7 +12,7 @@ bench() {
   grep '^{"' "$said" || true
 }
 said=$(mktemp)
-case ${1:?A, B or C} in
+case ${1:?A, B, C or D} in
   A) # how many agents, in how many groups
     bench --precision bf16 --agents 1
     bench --precision bf16 --agents 16 --groups 2
@@ -33,5 +33,17 @@ case ${1:?A, B or C} in
     python3 benchmarks/gpu/check.py
     bench --agents 4 --groups 1 --replay-capacity-steps 100000
     bench --agents 1 --processes 4 --replay-capacity-steps 100000 --game Krull
+    ;;
+  D) # what launching costs, under settings of XLA that might make it less
+    case=(--precision bf16 --agents 4 --groups 1 --replay-capacity-steps 100000)
+    bench "${case[@]}"
+    for set in XLA_PYTHON_CLIENT_USE_TFRT_GPU_CLIENT=1 XLA_FLAGS=--xla_gpu_require_exclusive_lock=true \
+      XLA_FLAGS=--xla_gpu_command_buffer_update_mode=SKIP_TEMP XLA_FLAGS=--xla_gpu_enable_command_buffer=; do
+      echo "# $set"
+      (export "${set?}" && bench "${case[@]}")
+    done
+    echo "# how many commands of CUDA graphs are written anew"
+    TF_CPP_MIN_LOG_LEVEL=0 TF_CPP_MAX_VLOG_LEVEL=0 TF_CPP_VMODULE=command_executor=5,command_buffer_thunk=5 bench "${case[@]}"
+    grep -oE "Record (update|create) [0-9]+ commands|[Nn]o (need to )?update[^:]*" "$said" | sort | uniq -c | sort -rn | head -5
     ;;
 esac
