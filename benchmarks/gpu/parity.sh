@@ -21,5 +21,6 @@ part() {
     --out $study $4 --no-checkpoints --no-film --quiet"
 }
 part slow 0.5 "${SLOW:-Krull Boxing Enduro RoadRunner}" "--jobs 4 --memory-gb 8"
-sleep 4 # the study's folder is there
+for _ in {1..150}; do [ -e "$study/study.toml" ] && break || sleep 0.2; done
+sleep 4 # one writes there at a time
 part quick 0.3 "${QUICK:-Breakout Gopher CrazyClimber Assault}" "--jobs 1 --memory-gb 32"
