@@ -53,7 +53,11 @@ def main() -> int:
 def times_misread() -> int:
     """How many of a thousand small results in the host's memory, each in the place of the last, were not read."""
     there = memory_of_actions()
-    step = jax.jit(lambda before, k: before * 0 + k * jnp.arange(8), donate_argnums=0, out_shardings=there)
+    step = jax.jit(
+        lambda before, k: jax.device_put(before, jax.memory.Space.Device) * 0 + k * jnp.arange(8),
+        donate_argnums=0,
+        out_shardings=there,
+    )
     result, wrong = jax.device_put(jnp.zeros(8, jnp.int32), there), 0
     for k in range(1000):
         result = step(result, k)

@@ -1,5 +1,6 @@
 """Atari plays as ALE's own vector environment does, byte by byte; only its sticky actions are drawn elsewhere."""
 
+import hashlib
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -269,6 +270,28 @@ def test_a_missing_rom_is_one_clear_line(
     with pytest.raises(UserError, match=r"^atari/Breakout: no ROM .*breakout\.bin.*; reinstall ale-py, .*$"):
         hosted.make("atari/breakout")
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_folder_of_other_roms_is_used_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rom = bytearray(atari_roms.rom_path("breakout").read_bytes())
+    assert hosted.versions(["atari/Breakout"]) == {"ale-py": ale_py.__version__}
+    rom[-100] ^= 1
+    (tmp_path / "breakout.bin").write_bytes(rom)
+    monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path))
+    assert atari_roms.rom_path("breakout") == tmp_path / "breakout.bin"
+    assert hosted.versions(["atari/Breakout", "gym/CartPole-v1"]) == {
+        "ale-py": ale_py.__version__,
+        "roms": f"breakout {hashlib.md5(rom).hexdigest()}",
+    }
+
+
+def test_a_damaged_rom_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "breakout.bin").write_bytes(b"half a game")
+    monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path))
+    with pytest.raises(
+        UserError, match=r"^atari/Breakout: the ROM at .* is damaged \(it has 11 bytes instead of 2,048\)"
+    ):
+        hosted.make("atari/breakout")
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,19 @@ Nothing in this package imports JAX: each worker process imports it, and should 
     Workers(…)       one environment per agent, stepped in processes of their own
 """
 
-from lookrep.hosted.making import canonical, check, make
+from lookrep.hosted.making import canonical, check, make, versions
 from lookrep.hosted.protocol import HostEnvironment, Outcome, Spaces
 from lookrep.hosted.workers import Seen, Workers, WorkersState
 
-__all__ = ["HostEnvironment", "Outcome", "Seen", "Spaces", "Workers", "WorkersState", "canonical", "check", "make"]
+__all__ = [
+    "HostEnvironment",
+    "Outcome",
+    "Seen",
+    "Spaces",
+    "Workers",
+    "WorkersState",
+    "canonical",
+    "check",
+    "make",
+    "versions",
+]

@@ -3,11 +3,11 @@
 `RoadRunner`, `road_runner` and `roadrunner` are one game. How it is played is in `atari.py`.
 """
 
-import contextlib
 import difflib
 import functools
-import io
-import warnings
+import hashlib
+import json
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -71,17 +71,40 @@ def title(rom: str) -> str:
 
 
 def rom_path(game: str) -> Path:
-    """Where a game's ROM is, with the right content; ale-py brings them, `ALE_ROMS_DIR` may say otherwise."""
+    """Where a game's ROM is: ale-py brings them; a folder named in `ALE_ROMS_DIR` may hold other versions of them."""
     rom = rom_name(game)
+    own = Path(libraries().ale_py.roms.__file__).parent / f"{rom}.bin"
+    folder = os.environ.get("ALE_ROMS_DIR")
+    path = Path(folder) / own.name if folder else own
     try:
-        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(action="ignore"):
-            path: Path = libraries().ale_py.roms.get_rom_path(rom)
+        path, bytes_here, bytes_there = path.resolve(), path.stat().st_size, own.stat().st_size
+        right = bytes_here == bytes_there if folder else _md5(path) == _ale_pys(rom)
     except OSError as error:
-        what = " ".join(str(error).split())
-        raise UserError(f"atari/{title(rom)}: no ROM ({what}); reinstall ale-py, or see ALE_ROMS_DIR") from error
-    if not libraries().ale_py.ALEInterface.isSupportedROM(path):  # loading it would end the process
+        raise UserError(
+            f"atari/{title(rom)}: no ROM at {path} ({error.strerror}); reinstall ale-py, or see ALE_ROMS_DIR"
+        ) from error
+    if not right:  # loading it could end the process, or never end
+        what = f"it has {bytes_here:,} bytes instead of {bytes_there:,}" if folder else "its content is not ale-py's"
+        raise UserError(f"atari/{title(rom)}: the ROM at {path} is damaged ({what}); reinstall it, or see ALE_ROMS_DIR")
+    if not libraries().ale_py.ALEInterface.isSupportedROM(own):  # loading it would end the process
         raise UserError(f"atari/{title(rom)} is a game for two players only: choose another")
     return path
+
+
+def other_version(game: str) -> str | None:
+    """The MD5 sum of a game's ROM where it is not the one that comes with ale-py: then it may be another game to an
+    agent. Runs write it down."""
+    found = _md5(rom_path(game))
+    return None if found == _ale_pys(rom_name(game)) else found
+
+
+def _md5(path: Path) -> str:
+    return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+
+
+def _ale_pys(rom: str) -> str:
+    sums: dict[str, str] = json.loads((Path(libraries().ale_py.roms.__file__).parent / "md5.json").read_text())
+    return sums[f"{rom}.bin"]
 
 
 def leaves_traces(game: str) -> bool:

@@ -1,6 +1,7 @@
 """Environments on the host by name: `atari/Breakout`, `gym/CartPole-v1`, `my_module:make_env`."""
 
 import difflib
+from collections.abc import Iterable
 
 from lookrep.errors import UserError
 from lookrep.hosted import atari, atari_roms, gym
@@ -39,6 +40,20 @@ def canonical(name: str) -> str:
     """
     family, _, rest = _parted(name)
     return f"atari/{atari_roms.title(atari_roms.rom_name(rest))}" if family == "atari" else name
+
+
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """What else than our own code decides about environments: for a run's record. `roms` are those that are not
+    ale-py's own, which a run must not go on without.
+
+    >>> versions(["gym/CartPole-v1"])
+    {}
+    """
+    games = [rest for family, _, rest in map(_parted, names) if family == "atari"]
+    found = {"ale-py": atari_roms.libraries().ale_py.__version__} if games else {}
+    roms = {atari_roms.rom_name(game): atari_roms.other_version(game) for game in games}
+    other = ", ".join(f"{rom} {md5}" for rom, md5 in sorted(roms.items()) if md5)
+    return found | ({"roms": other} if other else {})
 
 
 def _parted(name: str) -> tuple[str, str, str]:

@@ -16,8 +16,8 @@ from lookrep.agent import AgentState
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
 from lookrep.playing.episodes import Trained
-from lookrep.training import checkpoint
-from lookrep.training.run import CHECKPOINTS
+from lookrep.training import checkpoint, versions
+from lookrep.training.run import CHECKPOINTS, CONFIG_FILE
 
 
 class _Saved(NamedTuple):
@@ -39,6 +39,7 @@ def load(run: Path) -> Trained:
     if not run.is_dir():
         raise UserError(f"{run}: there is no such run folder")
     config = configs.load(run)
+    versions.check_roms(config, run / CONFIG_FILE)
     seat = _on_host(config) if envs.on_host(config.env) else _on_device(config)
     agent = agent_parts.build(config.settings, seat.observation_shape, seat.env.num_actions)
     folder = run / CHECKPOINTS

@@ -7,7 +7,6 @@ resume at any row so that the metrics are the same as if nothing had happened. N
 import contextlib
 import json
 import os
-import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,13 +16,12 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-import lookrep
 from lookrep import config as configs
 from lookrep import envs
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
 from lookrep.files import write_whole
-from lookrep.training import checkpoint, metrics, progress
+from lookrep.training import checkpoint, metrics, progress, versions
 from lookrep.training.fused import FusedEngine
 from lookrep.training.interrupt import Stop, graceful
 from lookrep.training.metrics import FILE as METRICS_FILE
@@ -154,6 +152,7 @@ def _begun(out: Path, steps: int | None = None) -> _Run:
     """A run where it is; `steps` sets a new end."""
     stored = configs.load(out)
     config = stored if steps is None else configs.replace(stored, steps=steps)
+    versions.check_roms(config, out / CONFIG_FILE)
     engine = make_engine(config)
     run = _Run(config, out, resumed=True, engine=engine)
 
@@ -300,13 +299,5 @@ def _last_row_steps(out: Path) -> int:
 
 
 def _write_config(config: RunConfig, out: Path) -> None:
-    device = jax.devices()[0]
-    data = configs.to_json(config) | {
-        "versions": {
-            "lookrep": lookrep.__version__,
-            "jax": jax.__version__,
-            "python": platform.python_version(),
-            "device": f"{config.devices} × {device.device_kind}",
-        }
-    }
+    data = configs.to_json(config) | {"versions": versions.here(config)}
     write_whole(out / CONFIG_FILE, json.dumps(data, indent=2) + "\n")
