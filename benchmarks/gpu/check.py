@@ -1,7 +1,6 @@
 """Atari's network on this GPU beside the same on the CPU, where it is computed in another way: how far values and
 gradients are apart, relative to the largest of each array. Fails where that is more than products in TensorFloat-32
-explain, which keep 10 bits of a factor; or where what a program writes to the host's memory is not read back. One JSON
-object. Takes little memory: it may run beside something else.
+explain, which keep 10 bits of a factor. One JSON object. Takes little memory: it may run beside something else.
 
     python benchmarks/gpu/check.py
 """
@@ -18,8 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from lookrep.networks import HeadShape, Torso, build
-from lookrep.training.group import memory_of_actions
-from lookrep.training.window import peek
 
 AGENTS, BATCH, ACTIONS, ATOMS, SHAPE = 4, 32, 18, 51, (4, 84, 84)
 ALLOWED = 0.02
@@ -44,25 +41,8 @@ def main() -> int:
         expected = found(native)
     apart = jax.tree.map(lambda a, b: float(np.abs(a - b).max() / np.abs(b).max()), here, expected)
     largest = max(jax.tree.leaves(apart))
-    misread = times_misread()
-    found = {"device": jax.devices()[0].device_kind, "misread": misread, "largest": largest, "allowed": ALLOWED}
-    print(json.dumps(found | apart))
-    return int(largest > ALLOWED or misread > 0)
-
-
-def times_misread() -> int:
-    """How many of a thousand small results in the host's memory, each in the place of the last, were not read."""
-    there = memory_of_actions()
-    step = jax.jit(
-        lambda before, k: jax.device_put(before, jax.memory.Space.Device) * 0 + k * jnp.arange(8),
-        donate_argnums=0,
-        out_shardings=there,
-    )
-    result, wrong = jax.device_put(jnp.zeros(8, jnp.int32), there), 0
-    for k in range(1000):
-        result = step(result, k)
-        wrong += not np.array_equal(peek(result), k * np.arange(8))
-    return wrong
+    print(json.dumps({"device": jax.devices()[0].device_kind, "largest": largest, "allowed": ALLOWED, **apart}))
+    return int(largest > ALLOWED)
 
 
 if __name__ == "__main__":

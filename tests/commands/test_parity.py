@@ -111,6 +111,17 @@ def test_several_runs_of_a_game_are_taken_together(tmp_path: Path, reference: Pa
     assert found.verdict == "inside"
 
 
+def test_variants_are_compared_one_by_one(tmp_path: Path, reference: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = made_run(tmp_path / "run", "atari/Breakout", {"atari/Breakout": [[(1, 2.0), (1, 2.0)]]})
+    found = parity.compare([run], reference)
+    assert [(c.variant, len(c.theirs), c.verdict) for c in found] == [("tf", 3, "inside"), ("jax", 1, "below")]
+    assert main(["parity", str(run), "--reference", str(reference), "--figure", str(tmp_path / "both.png")]) == 0
+    said = capsys.readouterr().out
+    assert "1 of 1 means lie inside the published range of tf." in said
+    assert "0 of 1 means lie inside the published range of jax." in said
+    assert (tmp_path / "both.png").stat().st_size > 5000
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

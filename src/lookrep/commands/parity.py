@@ -24,7 +24,7 @@ class Arguments:
     reference: Path
     """published scores: CSV or CSV.gz with columns game, run, iteration, avg_return (and perhaps variant)"""
     variant: str | None = None
-    """take only these of the reference's rows"""
+    """take only these of the reference's rows; otherwise every variant is compared by itself"""
     figure: Path | None = None
     """also draw it: .png, .pdf or .svg"""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -57,20 +57,29 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD)
-    for name in ("game", "iteration", "ours", "published", ""):
-        table.add_column(name, justify="left" if name in ("game", "") else "right", no_wrap=True)
+    several = len({row["variant"] for row in rows}) > 1
+    names = ("game", "iteration", "ours", *(("by",) if several else ()), "published", "")
+    for name in names:
+        table.add_column(name, justify="left" if name in ("game", "by", "") else "right", no_wrap=True)
+    before = None
     for row in rows:
+        what = (row["game"], str(row["iteration"]))
         ours = _score(row["ours"], row["ours_low"], row["ours_high"], row["agents"])
         theirs = _score(row["theirs"], row["theirs_low"], row["theirs_high"], row["runs"])
-        table.add_row(row["game"], str(row["iteration"]), ours, theirs, row["verdict"])
+        shown = (*what, ours) if what != before else ("", "", "")
+        table.add_row(*shown, *((row["variant"],) if several else ()), theirs, row["verdict"])
+        before = what
     console = Console(highlight=False)
     console.print(table)
-    known = [row for row in rows if row["runs"]]
-    if known:
-        inside, runs = sum(row["verdict"] == "inside" for row in known), min(row["runs"] for row in known)
+    for variant in dict.fromkeys(row["variant"] for row in rows):
+        known = [row for row in rows if row["runs"] and row["variant"] == variant]
+        inside = sum(row["verdict"] == "inside" for row in known)
+        console.print(f"{inside} of {len(known)} means lie inside the published range{variant and f' of {variant}'}.")
+    runs = min((row["runs"] for row in rows if row["runs"]), default=0)
+    if runs:
         console.print(
-            f"{inside} of {len(known)} means lie inside the published range. By chance alone not all would: were ours "
-            f"one more run of the same kind, the range of {runs} would hold it in {runs - 1} of {runs + 1} cases.",
+            f"By chance alone not all would: were ours one more run of the same kind, the range of {runs} would hold "
+            f"it in {runs - 1} of {runs + 1} cases.",
             soft_wrap=True,
         )
 

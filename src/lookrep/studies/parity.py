@@ -1,7 +1,8 @@
 """Our training scores beside published ones, game by game and iteration by iteration.
 
-The reference is a table of runs: columns `game`, `run`, `iteration`, `avg_return`, and perhaps `variant`; plain or
-gzipped CSV. Dopamine publishes such curves. An iteration is 250 000 agent steps, counted from 0, and its score is the
+The reference is a table of runs: columns `game`, `run`, `iteration`, `avg_return`, and perhaps `variant`, plain or
+gzipped CSV: Dopamine publishes such curves. Runs of different variants are different things, each compared with ours by
+itself. An iteration is 250 000 agent steps, counted from 0, and its score is the
 sum of the returns of the episodes that ended in it over their number.
 """
 
@@ -27,10 +28,11 @@ COLUMNS = ("game", "run", "iteration", "avg_return")
 
 
 class Comparison(NamedTuple):
-    """One game in one iteration."""
+    """One game in one iteration, beside one variant of the reference."""
 
     game: str
     iteration: int
+    variant: str  # "" where the reference has no such column
     ours: np.ndarray  # one score per agent
     theirs: np.ndarray  # one score per published run; empty if there is none
 
@@ -79,31 +81,39 @@ def scores(run: Path) -> dict[str, dict[int, np.ndarray]]:
     return found
 
 
-def reference(path: Path, variant: str | None = None) -> dict[str, dict[int, np.ndarray]]:
-    """Published scores by (squeezed) game and iteration, one per run."""
-    rows: dict[str, dict[int, list[float]]] = {}
+Scores = dict[str, dict[int, np.ndarray]]  # by (squeezed) game and iteration, one per run
+
+
+def reference(path: Path, variant: str | None = None) -> dict[str, Scores]:
+    """Published scores, by variant."""
+    rows: dict[str, dict[str, dict[int, list[float]]]] = {}
     for row in _rows(path):
         if variant is None or row.get("variant") == variant:
-            rows.setdefault(squeezed(row["game"]), {}).setdefault(int(row["iteration"]), []).append(
-                float(row["avg_return"])
-            )
+            game, iteration = squeezed(row["game"]), int(row["iteration"])
+            of_game = rows.setdefault(row.get("variant") or "", {}).setdefault(game, {})
+            of_game.setdefault(iteration, []).append(float(row["avg_return"]))
     if not rows:
         raise UserError(f"{path} has no scores" + (f" of variant '{variant}'" if variant else ""))
-    return {game: {i: np.array(values) for i, values in by.items()} for game, by in rows.items()}
+    return {
+        name: {game: {i: np.array(values) for i, values in by.items()} for game, by in games.items()}
+        for name, games in rows.items()
+    }
 
 
 def compare(runs: Sequence[Path], path: Path, variant: str | None = None) -> list[Comparison]:
-    """Every game and whole iteration of the runs; several runs of a game are taken together."""
-    theirs = reference(path, variant)
+    """Every game and whole iteration of the runs, beside every variant or the one that is asked for; several runs of a
+    game are taken together."""
+    published = reference(path, variant)
     ours: dict[str, dict[int, list[np.ndarray]]] = {}
     for run in runs:
         for game, by_iteration in scores(run).items():
             for number, values in by_iteration.items():
                 ours.setdefault(game, {}).setdefault(number, []).append(values)
     found = [
-        Comparison(game, number, np.concatenate(values), theirs.get(squeezed(game), {}).get(number, np.array([])))
+        Comparison(game, number, name, np.concatenate(values), theirs.get(squeezed(game), {}).get(number, np.array([])))
         for game, by_iteration in ours.items()
         for number, values in by_iteration.items()
+        for name, theirs in published.items()
     ]
     if not any(len(c.ours) for c in found):
         raise UserError(f"nothing to compare: no whole iteration of {ITERATION_STEPS:,} agent steps is there yet")
@@ -120,6 +130,7 @@ def rows_of(found: Sequence[Comparison]) -> list[dict[str, Any]]:
         {
             "game": c.game.rpartition("/")[2],
             "iteration": c.iteration,
+            "variant": c.variant,
             "agents": len(c.ours),
             "ours": round(float(c.ours.mean()), 2),
             "ours_low": ends(c.ours)[0],
@@ -135,28 +146,32 @@ def rows_of(found: Sequence[Comparison]) -> list[dict[str, Any]]:
 
 
 def draw(found: Sequence[Comparison]) -> Figure:
-    """A panel for each game: the published runs' range and mean, and ours."""
-    games = list(dict.fromkeys(c.game for c in found))
-    grey, blue = "0.45", style.BLUE
+    """A panel for each game: the published runs' range and mean, of each variant, and ours."""
+    games, variants = (list(dict.fromkeys(values)) for values in ((c.game for c in found), (c.variant for c in found)))
+    colors, blue = ("0.45", *style.OTHERS[1:]), style.BLUE
+    labels = [f"published{f' ({style.short(style.plain(name))})' if name else ''}" for name in variants]
     page = style.sheet(
         len(games),
         title="Training score by iteration: ours and published",
         handles=[
-            Line2D([], [], color=grey, linewidth=6, alpha=0.4, label="published: range of runs"),
-            Line2D([], [], color=grey, linestyle="--", label="published: mean"),
+            *(
+                Line2D([], [], color=color, linestyle="--", label=f"{label}: mean, and range of runs")
+                for label, color in zip(labels, colors, strict=False)
+            ),
             Line2D([], [], color=blue, marker="o", label="ours: mean and range of agents"),
         ],
         notes=[f"An iteration is {ITERATION_STEPS:,} agent steps; its score, the mean return of its episodes."],
     )
     for game, axes in zip(games, page.panels, strict=True):
         axes.set_title(style.game(game), fontsize=style.PANEL_SIZE)
-        here = [c for c in found if c.game == game]
-        known = [c for c in here if len(c.theirs)]
-        x = [c.iteration for c in known]
-        low, high = ([float(f(c.theirs)) for c in known] for f in (np.min, np.max))
-        axes.fill_between(x, low, high, color=grey, alpha=0.35, linewidth=0)
-        axes.vlines(x, low, high, color=grey, alpha=0.35, linewidth=6)  # a band of one iteration has no width
-        axes.plot(x, [float(c.theirs.mean()) for c in known], color=grey, linestyle="--", marker="_")
+        for variant, color in zip(variants, colors, strict=False):
+            known = [c for c in found if c.game == game and c.variant == variant and len(c.theirs)]
+            x = [c.iteration for c in known]
+            low, high = ([float(f(c.theirs)) for c in known] for f in (np.min, np.max))
+            axes.fill_between(x, low, high, color=color, alpha=0.35, linewidth=0)
+            axes.vlines(x, low, high, color=color, alpha=0.35, linewidth=6)  # a band of one iteration has no width
+            axes.plot(x, [float(c.theirs.mean()) for c in known], color=color, linestyle="--", marker="_")
+        here = [c for c in found if c.game == game and c.variant == variants[0]]
         means = np.array([float(c.ours.mean()) for c in here])
         spread = [means - [float(c.ours.min()) for c in here], [float(c.ours.max()) for c in here] - means]
         axes.errorbar([c.iteration for c in here], means, spread, color=blue, marker="o", markersize=4, capsize=2)

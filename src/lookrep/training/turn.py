@@ -18,7 +18,7 @@ from lookrep.training.group import CHANCES, TAIL, Copies, Eyes, GroupState, Pack
 from lookrep.training.host_frames import HostFrames
 from lookrep.training.pieces import Pieces
 from lookrep.training.stopwatch import Stopwatch
-from lookrep.training.window import Window, peek
+from lookrep.training.window import Window
 
 
 class Chances(NamedTuple):
@@ -140,8 +140,7 @@ class Turn:
             explores, random = jax.device_get(draws)
             group.chances = Chances(explores, random, step)
         now = step - group.chances.first_step
-        greedy = np.asarray(group.greedy) if group.window is None else peek(group.greedy)
-        return np.where(group.chances.explores[now], group.chances.action[now], greedy)
+        return np.where(group.chances.explores[now], group.chances.action[now], np.asarray(group.greedy))
 
 
 def look_at(

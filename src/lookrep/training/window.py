@@ -28,21 +28,9 @@ def open_window(shape: tuple[int, ...]) -> Window:
     pinned = SingleDeviceSharding(device, memory_kind="pinned_host")
     memory = jax.block_until_ready(jax.device_put(np.zeros(shape, np.uint8), pinned))
     address = memory.unsafe_buffer_pointer()
-    view = _at(address, memory.nbytes).reshape(shape)
+    view = np.frombuffer((ctypes.c_uint8 * memory.size).from_address(address), np.uint8).reshape(shape)
     kind = CUDA if device.platform == "gpu" else CPU
     return Window(jax.dlpack.from_dlpack(_Bytes(address, shape, (kind, device.id))), view, memory)
-
-
-def peek(array: jax.Array) -> np.ndarray:
-    """What is in an array that a compiled function has written to the host's memory, as a view: numpy's way to it goes
-    through JAX's transfers. Whoever gives the array away again must be done with the view."""
-    array.block_until_ready()
-    return _at(array.unsafe_buffer_pointer(), array.nbytes).view(array.dtype).reshape(array.shape)
-
-
-def _at(address: int, nbytes: int) -> np.ndarray:
-    memory: Any = (ctypes.c_uint8 * nbytes).from_address(address)
-    return np.frombuffer(memory, np.uint8)
 
 
 class _Device(ctypes.Structure):
