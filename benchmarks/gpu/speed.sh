@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Atari figures of docs/performance.md, one JSON object a line, each with the emulators' own speed in the same
 # minute before it. Parts of at most ten minutes.
-#   usage: speed.sh A|B|C|D      (CASE="--replay-capacity-steps 2000" for a rehearsal)
+#   usage: speed.sh A|B|C|D|E      (CASE="--replay-capacity-steps 2000" for a rehearsal)
 source "$(dirname "$0")/common.sh"
 start_mps
 export XLA_PYTHON_CLIENT_PREALLOCATE=false XLA_PYTHON_CLIENT_MEM_FRACTION=0.93 # 16 full replays are 114 GB
@@ -12,7 +12,7 @@ bench() {
   grep '^{"' "$said" || true
 }
 said=$(mktemp)
-case ${1:?A, B, C or D} in
+case ${1:?A, B, C, D or E} in
   A) # how many agents, in how many groups
     bench --precision bf16 --agents 1
     bench --precision bf16 --agents 16 --groups 2
@@ -45,5 +45,11 @@ case ${1:?A, B, C or D} in
     echo "# how many commands of CUDA graphs are written anew"
     TF_CPP_MIN_LOG_LEVEL=0 TF_CPP_MAX_VLOG_LEVEL=0 TF_CPP_VMODULE=command_executor=5,command_buffer_thunk=5 bench "${case[@]}"
     grep -oE "Record (update|create) [0-9]+ commands|[Nn]o (need to )?update[^:]*" "$said" | sort | uniq -c | sort -rn | head -5
+    ;;
+  E) # as many agents, with two or three trainers
+    bench --precision bf16 --agents 48 --groups 4 --replay-capacity-steps 270000
+    bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 2 --replay-capacity-steps 270000
+    bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 3 --replay-capacity-steps 270000
+    bench --precision bf16 --agents 16 --processes 3 --workers 5 --groups 2 --replay-capacity-steps 270000
     ;;
 esac
