@@ -25,6 +25,7 @@ from lookrep.training import metrics
 ITERATION_STEPS = 250_000
 Verdict = Literal["inside", "below", "above", "no reference"]
 COLUMNS = ("game", "run", "iteration", "avg_return")
+Scores = dict[str, dict[int, np.ndarray]]  # by game and iteration, one per agent or published run
 
 
 class Comparison(NamedTuple):
@@ -54,7 +55,7 @@ def squeezed(game: str) -> str:
     return game.rpartition("/")[2].lower().replace("_", "").replace("-", "")
 
 
-def scores(run: Path) -> dict[str, dict[int, np.ndarray]]:
+def scores(run: Path) -> Scores:
     """A run's scores by game and whole iteration, one per agent. Agents without an ended episode are left out."""
     config = configs.load(run)
     data = metrics.read(run)
@@ -68,7 +69,7 @@ def scores(run: Path) -> dict[str, dict[int, np.ndarray]]:
     returns = np.where(episodes > 0, data["return_mean"], 0.0) * episodes
     iteration = (steps - 1) // ITERATION_STEPS
     whole = int(steps.max(initial=0)) // ITERATION_STEPS
-    found: dict[str, dict[int, np.ndarray]] = {}
+    found: Scores = {}
     for game in dict.fromkeys(games):
         for number in range(whole):
             here = (games == game) & (iteration == number)
@@ -81,11 +82,8 @@ def scores(run: Path) -> dict[str, dict[int, np.ndarray]]:
     return found
 
 
-Scores = dict[str, dict[int, np.ndarray]]  # by (squeezed) game and iteration, one per run
-
-
 def reference(path: Path, variant: str | None = None) -> dict[str, Scores]:
-    """Published scores, by variant."""
+    """Published scores by variant, and by (squeezed) game."""
     rows: dict[str, dict[str, dict[int, list[float]]]] = {}
     for row in _rows(path):
         if variant is None or row.get("variant") == variant:
@@ -148,7 +146,8 @@ def rows_of(found: Sequence[Comparison]) -> list[dict[str, Any]]:
 def draw(found: Sequence[Comparison]) -> Figure:
     """A panel for each game: the published runs' range and mean, of each variant, and ours."""
     games, variants = (list(dict.fromkeys(values)) for values in ((c.game for c in found), (c.variant for c in found)))
-    colors, blue = ("0.45", *style.OTHERS[1:]), style.BLUE
+    blue, shades = style.BLUE, ("0.45", *style.OTHERS[1:])
+    colors = [shades[i % len(shades)] for i in range(len(variants))]
     labels = [f"published{f' ({style.short(style.plain(name))})' if name else ''}" for name in variants]
     page = style.sheet(
         len(games),
@@ -156,7 +155,7 @@ def draw(found: Sequence[Comparison]) -> Figure:
         handles=[
             *(
                 Line2D([], [], color=color, linestyle="--", label=f"{label}: mean, and range of runs")
-                for label, color in zip(labels, colors, strict=False)
+                for label, color in zip(labels, colors, strict=True)
             ),
             Line2D([], [], color=blue, marker="o", label="ours: mean and range of agents"),
         ],
@@ -164,7 +163,7 @@ def draw(found: Sequence[Comparison]) -> Figure:
     )
     for game, axes in zip(games, page.panels, strict=True):
         axes.set_title(style.game(game), fontsize=style.PANEL_SIZE)
-        for variant, color in zip(variants, colors, strict=False):
+        for variant, color in zip(variants, colors, strict=True):
             known = [c for c in found if c.game == game and c.variant == variant and len(c.theirs)]
             x = [c.iteration for c in known]
             low, high = ([float(f(c.theirs)) for c in known] for f in (np.min, np.max))
