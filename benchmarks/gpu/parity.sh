@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Five iterations of Dopamine's protocol on eight games for `lookrep parity`, with Rainbow or with LR. Agents that share a
-# program wait for the slowest emulator among them: four games with quick emulators share one, the others have one each.
-# (A process for every game would be slower: each keeps the GPU waiting for its small kernels.) Returns at once; look.sh says
-# how far they are. What an earlier part has left in docs/results is gone on with: the second variant goes into the same
-# study.
-#   usage: parity.sh STUDIES rainbow|lr      (SIZE=smoke QUICK=Breakout SLOW=Freeway for a rehearsal)
+# Five iterations of Dopamine's protocol on eight games for `lookrep parity`, with Rainbow, with the paper's LR, or with LR as
+# it works on MinAtar. Agents that share a program wait for the slowest emulator among them: four games with quick emulators
+# share one, the others have one each. (A process for every game would be slower: each keeps the GPU waiting for its small
+# kernels.) Returns at once; look.sh says how far they are. What an earlier part has left in docs/results is gone on with:
+# every variant goes into the same study.
+#   usage: parity.sh STUDIES rainbow|lr|recipe      (SIZE=smoke QUICK=Breakout SLOW=Freeway for a rehearsal; QUICK= for none)
 source "$(dirname "$0")/common.sh"
 studies=${1:?folder for the study}
-variant=${2:?rainbow or lr}
+variant=${2:?rainbow, lr or recipe}
 study=$studies/atari-parity
 mkdir -p "$studies"
 start_mps
@@ -17,10 +17,11 @@ if [ ! -d "$study" ] && [ -e docs/results/atari-parity/study.tar.gz ]; then
 fi
 # part NAME SHARE GAMES OPTIONS: of the GPU's memory, of the games
 part() {
+  [ -n "$3" ] || return 0
   background "$studies/$variant-$1.log" "$2" "$LOOKREP study run atari-parity --size ${SIZE:-gpu} --variant $variant --env $3 \
     --out $study $4 --no-checkpoints --no-film --quiet"
 }
-part slow 0.5 "${SLOW:-Krull Boxing Enduro RoadRunner}" "--jobs 4 --memory-gb 8"
-for _ in {1..150}; do [ -e "$study/study.toml" ] && break || sleep 0.2; done
+part slow 0.5 "${SLOW-Krull Boxing Enduro RoadRunner}" "--jobs 4 --memory-gb 8"
+[ -z "${SLOW-.}" ] || for _ in {1..150}; do [ -e "$study/study.toml" ] && break || sleep 0.2; done
 sleep 4 # one writes there at a time
-part quick 0.3 "${QUICK:-Breakout Gopher CrazyClimber Assault}" "--jobs 1 --memory-gb 32"
+part quick 0.3 "${QUICK-Breakout Gopher CrazyClimber Assault}" "--jobs 1 --memory-gb 32"

@@ -46,10 +46,12 @@ case ${1:?A, B, C, D or E} in
     TF_CPP_MIN_LOG_LEVEL=0 TF_CPP_MAX_VLOG_LEVEL=0 TF_CPP_VMODULE=command_executor=5,command_buffer_thunk=5 bench "${case[@]}"
     grep -oE "Record (update|create) [0-9]+ commands|[Nn]o (need to )?update[^:]*" "$said" | sort | uniq -c | sort -rn | head -5
     ;;
-  E) # as many agents, with two or three trainers
+  E) # emulators that wait less: more groups, or two trainers
     bench --precision bf16 --agents 48 --groups 4 --replay-capacity-steps 270000
+    bench --precision bf16 --agents 72 --groups 6 --replay-capacity-steps 180000
+    bench --precision bf16 --agents 96 --groups 8 --replay-capacity-steps 130000
+    bench --precision bf16 --agents 64 --groups 8 --replay-capacity-steps 200000
     bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 2 --replay-capacity-steps 270000
     bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 3 --replay-capacity-steps 270000
-    bench --precision bf16 --agents 16 --processes 3 --workers 5 --groups 2 --replay-capacity-steps 270000
     ;;
 esac
