@@ -121,6 +121,28 @@ def test_the_first_step_is_adams_on_the_gradient_of_that_loss() -> None:
     jax.tree.map(np.testing.assert_array_equal, after.target, state.target)  # Lookahead leaves the target alone
 
 
+@pytest.mark.parametrize(("epsilon", "largest"), [(1e-12, 0.01), (None, 0.01 / 1001)])
+def test_the_targets_adam_has_an_epsilon_of_its_own(epsilon: float | None, largest: float) -> None:
+    """Of its first step, the size times g / (|g| + ε), gradients of at most 1 leave little where ε is 1000."""
+    target = {
+        "target": "replicate",
+        "target_init": "independent",
+        "replicate_updates": 1,
+        "replicate_adam_epsilon": epsilon,
+    }
+    agent = build(settings("dqn", learning={"learning_rate": 0.01, "adam_epsilon": 1e3}, target=target))
+    before = jax.tree.map(lambda x: x[None], agent.init(jax.random.key(0)))
+    inputs = jax.tree.map(lambda x: x[None], agent.replicate_inputs(batch(), jax.random.key(1)))
+    after = agent.target_update.turn(before.target, before.online, lambda k: inputs)
+    moved = [
+        np.abs(a - b).max() for a, b in zip(*map(jax.tree.leaves, (after.params, before.target.params)), strict=True)
+    ]
+    if epsilon is None:
+        assert 0 < max(moved) < largest
+    else:
+        assert max(moved) == pytest.approx(largest, rel=1e-3)
+
+
 def test_low_precision_computes_in_bfloat16_and_keeps_parameters_and_optimiser_in_float32() -> None:
     agent = build(settings("rainbow", network={"network": "mlp:8", "precision": "bf16"}))
     state = agent.init(jax.random.key(0))
@@ -181,7 +203,12 @@ def test_replicate_cannot_start_each_turn_from_a_copy_of_another_network() -> No
 
 @pytest.mark.parametrize(
     ("preset", "actions"),
-    [*((preset, "all") for preset in ("dqn", "c51", "qr-dqn", "iqn", "full-rainbow")), ("dqn", "one"), ("c51", "one")],
+    [
+        *((preset, "all") for preset in ("dqn", "c51", "qr-dqn", "iqn", "full-rainbow")),
+        ("dqn", "one"),
+        ("c51", "one"),
+        ("c51", "all-summed"),
+    ],
 )
 def test_a_turn_of_replicate_brings_the_functions_together(preset: str, actions: str) -> None:
     target = {

@@ -101,6 +101,7 @@ def test_the_list_of_agents_is_the_list_of_presets() -> None:
         ({"learning_rate": 0.0}, "learning_rate = 0.0: must be a positive number"),
         ({"learning_rate": float("inf")}, "learning_rate = inf: must be a positive number"),
         ({"adam_epsilon": -1.0}, "adam_epsilon = -1.0: must be a positive number"),
+        ({"replicate_adam_epsilon": 0.0}, "replicate_adam_epsilon = 0.0: must be a positive number"),
         ({"v_min": 5.0, "v_max": 5.0}, "v_min = 5.0 must be below v_max = 5.0"),
         ({"v_max": float("inf")}, "v_max = inf: must be a finite number"),
         ({"v_min": float("-inf")}, "v_min = -inf: must be a finite number"),
@@ -207,7 +208,9 @@ def everything_changed() -> RunConfig:
         LearningConfig("iqn", True, 5, True, 0.9, 16, 1e-3, 1e-8, 2, 11, -1.0, 1.0, 7),
         ReplayConfig(2000, 100, True, "host"),
         ExplorationConfig(0.9, 0.1, 10),
-        TargetConfig("replicate", 7, 0.1, 3, 9, "one", 4, 2e-3, "uniform", True, "online", 0.5, 77, "independent"),
+        TargetConfig(
+            "replicate", 7, 0.1, 3, 9, "one", 4, 2e-3, 1e-8, "uniform", True, "online", 0.5, 77, "independent"
+        ),
     )
     return RunConfig("probes:Museum", "iqn", 4, 3, 2000, 5, 200, 400, 2, 1, 2, settings)
 
@@ -220,7 +223,7 @@ def changed_fields(config: Any, default: Any) -> int:
 
 def test_json_gives_back_every_setting() -> None:
     config = everything_changed()
-    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 50
+    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 51
     assert configs.from_json(json.loads(json.dumps(configs.to_json(config)))) == config
 
 

@@ -134,6 +134,28 @@ def test_all_actions_is_the_mean_and_one_action_counts_only_the_taken(networks):
     np.testing.assert_allclose(one.gap(target, online, (x, taken)), value_gap[rows, taken].mean(), rtol=1e-5)
 
 
+@pytest.mark.parametrize("exist", [None, 1])
+def test_summed_over_actions_the_loss_is_so_many_times_as_large_and_the_gap_the_same(networks, exist):
+    target, online, x = networks
+    values = lambda logits: logits.mean(axis=-1)  # noqa: E731
+    mean, summed = (
+        losses.between(
+            losses.cross_entropy, values, 1, apply, actions=actions,
+            legal=lambda x: None if exist is None else jnp.int32(exist),
+        )
+        for actions in ("all", "all-summed")
+    )  # fmt: skip
+    per_action = -(jax.nn.softmax(apply(online, x)) * jax.nn.log_softmax(apply(target, x))).sum(-1)
+    np.testing.assert_allclose(summed.loss(target, online, x), per_action[:, :exist].sum(-1).mean(), rtol=1e-6)
+    np.testing.assert_allclose(summed.gap(target, online, x), mean.gap(target, online, x), rtol=1e-6)
+
+
+def test_summing_leaves_values_of_states_alone():
+    theta, w, x = jnp.ones(3), jnp.zeros(3), jnp.eye(3)
+    mean, summed = (losses.squared_distance(lambda p, x: x @ p, actions=actions) for actions in ("all", "all-summed"))
+    assert float(summed.loss(theta, w, x)) == float(mean.loss(theta, w, x)) == 1.0
+
+
 def test_quantile_distance_is_the_squared_wasserstein_distance(networks):
     target, online, x = networks
     sort = lambda params, x: jnp.sort(apply(params, x))  # noqa: E731

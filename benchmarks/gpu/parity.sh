@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Five iterations of Dopamine's protocol on eight games for `lookrep parity`, with Rainbow, with the paper's LR, or with LR as
-# it works on MinAtar. Agents that share a program wait for the slowest emulator among them: four games with quick emulators
-# share one, the others have one each. (A process for every game would be slower: each keeps the GPU waiting for its small
-# kernels.) Returns at once; look.sh says how far they are. What an earlier part has left in docs/results is gone on with:
-# every variant goes into the same study.
-#   usage: parity.sh STUDIES rainbow|lr|recipe      (SIZE=smoke QUICK=Breakout SLOW=Freeway for a rehearsal; QUICK= for none)
+# Five iterations of Dopamine's protocol on eight games for `lookrep parity`, with one of the study's variants. Agents that share a
+# program wait for the slowest emulator among them: four games with quick emulators share one, the others have one each.
+# (A process for every game would be slower: each keeps the GPU waiting for its small kernels.) Returns at once; look.sh says
+# how far they are. What an earlier part has left in docs/results is gone on with: every variant goes into the same study.
+#   usage: parity.sh STUDIES rainbow|lr|lr-summed|recipe      (SIZE=smoke QUICK=Breakout SLOW=Freeway for a rehearsal; QUICK= for none)
 source "$(dirname "$0")/common.sh"
 studies=${1:?folder for the study}
-variant=${2:?rainbow, lr or recipe}
+variant=${2:?rainbow, lr, lr-summed or recipe}
 study=$studies/atari-parity
 mkdir -p "$studies"
 start_mps

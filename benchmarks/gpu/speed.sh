@@ -50,7 +50,7 @@ case ${1:?A, B, C, D or E} in
     bench --precision bf16 --agents 48 --groups 4 --replay-capacity-steps 270000
     bench --precision bf16 --agents 72 --groups 6 --replay-capacity-steps 180000
     bench --precision bf16 --agents 96 --groups 8 --replay-capacity-steps 130000
-    bench --precision bf16 --agents 64 --groups 8 --replay-capacity-steps 200000
+    bench --precision bf16 --agents 96 --groups 6 --replay-capacity-steps 130000
     bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 2 --replay-capacity-steps 270000
     bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 3 --replay-capacity-steps 270000
     ;;

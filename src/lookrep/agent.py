@@ -209,7 +209,10 @@ def _target_update(
     return targets.replicate(
         settings.target_period_updates,
         None if until_gap is not None else settings.replicate_updates,
-        optax.adam(settings.replicate_learning_rate or config.learning.learning_rate, eps=config.learning.adam_epsilon),
+        optax.adam(
+            settings.replicate_learning_rate or config.learning.learning_rate,
+            eps=settings.replicate_adam_epsilon or config.learning.adam_epsilon,
+        ),
         distance,
         until_gap=until_gap,
         max_updates=None if until_gap is None else settings.replicate_max_updates,

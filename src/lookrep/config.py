@@ -98,11 +98,13 @@ class TargetConfig:
     polyak_period_updates: int = 1
     replicate_updates: int = 25
     """K_R: gradient steps on the target in each turn"""
-    replicate_actions: Literal["all", "one"] = "all"
-    """compare the networks on all actions, or on the one in the replay"""
+    replicate_actions: Literal["all", "all-summed", "one"] = "all"
+    """compare the networks on all actions (their mean or their sum), or on the one in the replay"""
     replicate_batch_size: int = 32
     replicate_learning_rate: float | None = None
     """step size on the target; the online network's if not given"""
+    replicate_adam_epsilon: float | None = None
+    """Adam's ε for the target; the online network's if not given"""
     replicate_sampler: Literal["agent", "uniform"] = "agent"
     """draw batches as the agent does (prioritised if it is), or uniformly"""
     replicate_reset_optimizer: bool = False
@@ -147,6 +149,7 @@ class AgentConfig:
             ("learning_rate", learning.learning_rate),
             ("adam_epsilon", learning.adam_epsilon),
             ("replicate_learning_rate", target.replicate_learning_rate),
+            ("replicate_adam_epsilon", target.replicate_adam_epsilon),
         ):
             if rate is not None and not (rate > 0 and math.isfinite(rate)):
                 raise UserError(f"{name} = {rate}: must be a positive number")

@@ -16,7 +16,7 @@ from jax import lax
 from lookrep.errors import UserError
 
 Apply = Callable[[Any, Any], jax.Array]
-Actions = Literal["all", "one"]
+Actions = Literal["all", "all-summed", "one"]
 
 
 # Losses on one transition
@@ -142,16 +142,18 @@ def between(
     """Distance between two networks whose outputs for one action have `outputs_rank` axes.
 
     `apply(params, inputs)` gives `[batch, actions, …]`. With `actions="all"` a batch is the inputs, and the distance is
-    the mean over batch and actions; with `"one"` it is `(inputs, actions taken)` and only those actions count.
+    the mean over batch and actions; with `"all-summed"` it is that times the number of actions, a sum over them, whose
+    longer gradient matters to optimisers that mind (Adam does, where ε is large). With `"one"` a batch is
+    `(inputs, actions taken)` and only those actions count.
     `values` maps outputs to action values, for the gap. `legal(inputs)` may say how many of the actions exist; the mean
     is over the first so many.
     """
-    if actions not in ("all", "one"):
-        raise UserError(f"actions = '{actions}': must be 'all' or 'one'")
+    if actions not in ("all", "all-summed", "one"):
+        raise UserError(f"actions = '{actions}': must be 'all', 'all-summed' or 'one'")
     apply_online = target_apply if online_apply is None else online_apply
 
     def outputs(target_params: Any, online_params: Any, batch: Any) -> tuple[jax.Array, jax.Array]:
-        inputs = batch if actions == "all" else batch[0]
+        inputs = batch[0] if actions == "one" else batch
         target = target_apply(target_params, inputs)
         online = lax.stop_gradient(apply_online(online_params, inputs))
         if actions == "one":
@@ -160,7 +162,7 @@ def between(
         return target, online
 
     def mean(distances: jax.Array, batch: Any) -> jax.Array:
-        exist = legal(batch) if actions == "all" else None
+        exist = None if actions == "one" else legal(batch)
         return distances.mean() if exist is None else mean_over_legal(distances, exist)
 
     def loss(target_params: Any, online_params: Any, batch: Any) -> jax.Array:
@@ -168,7 +170,12 @@ def between(
         function = per_action
         for _ in range(target.ndim - outputs_rank):
             function = jax.vmap(function)
-        return mean(function(target, online), batch)
+        distances = function(target, online)
+        found = mean(distances, batch)
+        if actions != "all-summed" or distances.ndim == 1:  # V(s) has no actions
+            return found
+        exist = legal(batch)
+        return found * (distances.shape[1] if exist is None else exist)
 
     def gap(target_params: Any, online_params: Any, batch: Any) -> jax.Array:
         target, online = outputs(target_params, online_params, batch)
