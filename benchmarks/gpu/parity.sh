@@ -3,7 +3,8 @@
 # program wait for the slowest emulator among them: four games with quick emulators share one, the others have one each.
 # (A process for every game would be slower: each keeps the GPU waiting for its small kernels.) Returns at once; look.sh says
 # how far they are. What an earlier part has left in docs/results is gone on with: every variant goes into the same study.
-#   usage: parity.sh STUDIES rainbow|lr|lr-summed|recipe      (SIZE=smoke QUICK=Breakout SLOW=Freeway for a rehearsal; QUICK= for none)
+#   usage: parity.sh STUDIES rainbow|lr|lr-summed|recipe      (SIZE=smoke QUICK=Breakout SLOW=Freeway for a rehearsal; QUICK= for
+#          none; QUICK_SHARE=0.15 of the GPU's memory, for two of them)
 source "$(dirname "$0")/common.sh"
 studies=${1:?folder for the study}
 variant=${2:?rainbow, lr, lr-summed or recipe}
@@ -23,4 +24,4 @@ part() {
 part slow 0.5 "${SLOW-Krull Boxing Enduro RoadRunner}" "--jobs 4 --memory-gb 8"
 [ -z "${SLOW-.}" ] || for _ in {1..150}; do [ -e "$study/study.toml" ] && break || sleep 0.2; done
 sleep 4 # one writes there at a time
-part quick 0.3 "${QUICK-Breakout Gopher CrazyClimber Assault}" "--jobs 1 --memory-gb 32"
+part quick "${QUICK_SHARE:-0.3}" "${QUICK-Breakout Gopher CrazyClimber Assault}" "--jobs 1 --memory-gb 32"

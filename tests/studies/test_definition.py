@@ -69,7 +69,7 @@ def test_there_is_a_study_for_every_experiment_of_the_paper_and_for_ours() -> No
 
 @pytest.mark.parametrize(
     ("name", "environments", "variants"),
-    [("paper-ablation", 6, 4), ("paper-norms", 6, 2), ("paper-55", 55, 2), ("atari-parity", 10, 4)],
+    [("paper-ablation", 6, 4), ("paper-norms", 6, 2), ("paper-55", 55, 2), ("atari-parity", 10, 2)],
 )
 def test_full_sizes_are_the_papers(name: str, environments: int, variants: int) -> None:
     study = definition.load(name, "full")
