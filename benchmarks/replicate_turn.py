@@ -13,6 +13,7 @@ drawn once. A JSON object a line.
 import argparse
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +26,7 @@ import numpy as np
 import optax
 
 from lookrep import config as configs
-from lookrep.errors import UserError
+from lookrep import envs
 from lookrep.training import checkpoint
 from lookrep.training.population import subkeys, typed
 from lookrep.training.run import make_engine
@@ -74,7 +75,7 @@ class Pair:
         """The target after a turn, and the gap on the way. `steps`, `size` and `batch` are factors."""
         settings = self.settings
         rate = size * (settings.target.replicate_learning_rate or settings.learning.learning_rate)
-        epsilon = settings.learning.adam_epsilon if epsilon is None else epsilon
+        epsilon = epsilon or settings.target.replicate_adam_epsilon or settings.learning.adam_epsilon
         drawn, limit = batch * settings.target.replicate_batch_size, int(steps * settings.target.replicate_updates)
 
         def loss(target: Any, states: jax.Array) -> jax.Array:
@@ -120,7 +121,9 @@ def _measure(run: Path, turns: list[str]) -> None:
     config = configs.load(run)
     target = config.settings.target
     if config.agents != 1 or target.target != "replicate" or target.replicate_actions != "all":
-        raise UserError(f"{run}: must be a run of one agent with --target replicate and all actions")
+        sys.exit("must be a run of one agent with --target replicate and --replicate-actions all")
+    if not envs.on_host(config.env):
+        sys.exit(f"{config.env} is on the device: must be a run on Atari or Gymnasium")
     engine = make_engine(config)
     place: Callable[..., Any] = partial(engine.place, folder=run)
     restored = checkpoint.restore_latest(run / checkpoint.FOLDER, engine.shapes(), use=place)
