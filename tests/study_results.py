@@ -85,7 +85,7 @@ def results(
                 elif status == "diverged":
                     found["diverged"][rows // 2 :] = True
                 members.append(Member(env, variant.name, seed, status, found))
-    return Results(asked, asked.steps, Path("no such folder"), tuple(members), (), ())
+    return Results(asked, asked, Path("no such folder"), tuple(members), (), ())
 
 
 def write(found: Results, folder: Path) -> Path:

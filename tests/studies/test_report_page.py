@@ -246,12 +246,21 @@ def test_the_page_answers_in_the_order_of_a_readers_questions(page: str) -> None
 
 
 def test_a_study_looked_at_before_its_end_is_said_to_be(hostile: Results) -> None:
-    early = dataclasses.replace(hostile, planned_steps=2 * hostile.study.steps)
+    early = dataclasses.replace(hostile, whole=dataclasses.replace(hostile.study, steps=2 * hostile.study.steps))
     assert "as if it ended there, not at" in visible(provenance.section(early))
     assert "as if it ended there" not in visible(provenance.section(hostile))
     steps = f"Steps {hostile.study.steps:,} to {2 * hostile.study.steps:,}"
     assert steps in visible(report.build(early))
     assert steps not in visible(report.build(hostile))
+
+
+def test_what_is_not_looked_at_is_named() -> None:
+    whole = study_results.study(seeds=1)
+    found = study_results.results(definition.narrow(whole, environments=["freeway"], variants=["hard", "polyak"]))
+    text = visible(report.build(dataclasses.replace(found, whole=whole)))
+    assert "1 variant of 3 not looked at Replicate target" in text
+    assert "1 game of 2 not looked at minatar/breakout" in text
+    assert "1 game of" not in visible(report.build(found))
 
 
 def test_the_time_of_a_killed_sitting_is_not_made_up(hostile: Results) -> None:

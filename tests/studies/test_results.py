@@ -76,11 +76,23 @@ def test_a_study_can_be_looked_at_as_if_it_ended_before(out: Path) -> None:
     population(out, "atari_Pong--hard--0-2", config, sorted(rows, key=lambda r: int(r["agent_steps"])))
     population(out, "atari_Pong--lr--0-2", config, [row(0, 100), row(1, 100), row(2, 100)])
     found = results.load(out, 100)
-    assert (found.study.steps, found.planned_steps) == (100, 200)
+    assert (found.study.steps, found.whole.steps) == (100, 200)
     for variant in ("hard", "lr"):
         assert [m.status for m in found.of("atari/Pong", variant)] == ["finished"] * 3
         assert [m.columns["agent_steps"].tolist() for m in found.of("atari/Pong", variant)] == [[100]] * 3
     assert {m.status for m in found.of("atari/Alien", "lr")} == {"missing"}
+
+
+def test_a_part_of_a_study_can_be_looked_at_alone(out: Path) -> None:
+    population(out, "atari_Pong--lr--0-0", {"env": "atari/Pong"}, [row(0, 100)])
+    population(out, "atari_Pong--hard--0-0", {"env": "atari/Pong"}, [row(0, 75), row(0, 200)])
+    found = results.load(out, 100, environments=["Pong"], variants=["lr"])  # where the other has no row
+    assert {(m.env, m.variant) for m in found.members} == {("atari/Pong", "lr")}
+    assert found.members[0].status == "finished"
+    assert (found.study.environments, found.study.baseline) == (("atari/Pong",), "lr")
+    assert (found.whole.environments, len(found.whole.variants)) == (("atari/Pong", "atari/Alien"), 2)
+    with pytest.raises(UserError, match="environment 'Pung' is unknown: did you mean 'Pong'"):
+        results.load(out, environments=["Pung"])
 
 
 def test_an_end_that_makes_no_sense_is_refused(out: Path, tmp_path: Path) -> None:

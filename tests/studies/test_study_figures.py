@@ -170,6 +170,14 @@ def test_exceptions_are_named_on_the_figure() -> None:
     assert "Left out: minatar/freeway (no finished run of polyak)." in said
 
 
+def test_environments_where_a_variant_is_missing_are_counted_although_three_are_named() -> None:
+    games = tuple(f"atari/{name}" for name in ("Pong", "Boxing", "Krull", "Enduro", "Gopher", "Assault"))
+    waiting = {(env, "polyak", 0): "missing" for env in games[1:]}
+    found = study_results.results(study_results.study(games, seeds=1), spread, statuses=waiting)  # type: ignore[arg-type]
+    said = words(figures.draw("gap", found)[0])
+    assert "Mean over 1 environment, without atari/Boxing, atari/Krull, atari/Enduro and 2 more, where not" in said
+
+
 @pytest.mark.parametrize("name", ["fig2", "fig5", "fig6", "fig7", "profiles", "improvement", "gap", "residual"])
 def test_text_from_users_is_no_formula_and_no_markup(name: str) -> None:
     nasty = r"_hidden $\frac{1}{$ <b>&amp; \alpha_{ ^" + "\n" + "x" * 30

@@ -1,16 +1,16 @@
 """`lookrep figure`: one figure of a study by name, and the numbers it shows beside it as CSV."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
 import tyro
 
+from lookrep.commands.looking import Part
 from lookrep.commands.parsing import parse
 from lookrep.errors import UserError
 from lookrep.files import as_csv, write_whole
-from lookrep.studies import results
 from lookrep.studies.results import Results
 
 
@@ -32,21 +32,20 @@ class Arguments:
         tyro.conf.arg(help_behavior_hint="(default: frames for Atari, agent-steps otherwise; fig6 has two)"),
     ] = None
     """what time is counted in; gradient steps are those of both networks"""
-    steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: its own end)")] = None
-    """look at the study as if it ended after so many agent steps, which is where a row of its metrics must be"""
     list: tyro.conf.FlagCreatePairsOff[bool] = False
     """say what figures there are; with a study, which of them it has the numbers for"""
+    part: Annotated[Part, tyro.conf.arg(name="")] = field(default_factory=Part)
 
 
 def main(argv: Sequence[str]) -> int:
-    arguments = parse(Arguments, argv, "lookrep figure")
+    arguments = parse(Arguments, argv, "lookrep figure", flat=True)
     from lookrep.studies import figures  # matplotlib takes a while to import: --help need not wait
 
     # `lookrep figure --list STUDY` has one word, and it is a folder.
     name, folder = arguments.name, arguments.study
     if arguments.list:
         folder = folder or (Path(name) if name else None)
-        _print_list(None if folder is None else results.load(folder, arguments.steps))
+        _print_list(None if folder is None else arguments.part.load(folder))
         return 0
     if name is None:
         raise UserError(f"figure: which one? choose from {', '.join(figures.NAMES)} (--list says what they show)")
@@ -55,7 +54,7 @@ def main(argv: Sequence[str]) -> int:
     from lookrep.exact.figures import check_figure_path, save
 
     check_figure_path(path)
-    found = None if folder is None else results.load(folder, arguments.steps)
+    found = None if folder is None else arguments.part.load(folder)
     figure, rows = figures.draw(name, found, axis=arguments.axis)
     table = path.with_suffix(".csv")
     save(figure, path)

@@ -14,6 +14,11 @@ from lookrep.errors import UserError
 T = TypeVar("T")
 
 
+def optional(metavar: str, default: str) -> Any:
+    """For a flag whose default is better said in words."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
+
+
 def parse(kind: type[T], argv: Sequence[str], prog: str, default: T | None = None, flat: bool = False) -> T:
     """Build a `kind` from command-line words; `default` supplies every flag that is not given.
 

@@ -2,12 +2,13 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 import tyro
 
+from lookrep.commands.looking import Part
 from lookrep.commands.parsing import parse
 from lookrep.errors import UserError
 
@@ -28,12 +29,11 @@ class Arguments:
         ),
     ] = None
     """file to write"""
-    steps: Annotated[int | None, tyro.conf.arg(metavar="N", help_behavior_hint="(default: its own end)")] = None
-    """look at the study as if it ended after so many agent steps, which is where a row of its metrics must be"""
+    part: Annotated[Part, tyro.conf.arg(name="")] = field(default_factory=Part)
 
 
 def main(argv: Sequence[str]) -> int:
-    arguments = parse(Arguments, argv, "lookrep report")
+    arguments = parse(Arguments, argv, "lookrep report", flat=True)
     out = arguments.study / "report.html" if arguments.out is None else arguments.out
     if out.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"report '{out}': the name should end in .html")
@@ -41,7 +41,7 @@ def main(argv: Sequence[str]) -> int:
         raise UserError(f"report '{out}': is a folder")
     from lookrep.studies import report, results  # matplotlib: --help and bad flags should not wait for it
 
-    report.write(results.load(arguments.study, arguments.steps), out)
+    report.write(arguments.part.load(arguments.study), out)
     size = out.stat().st_size
     print(f"{out}: {size / 1e6:.1f} MB, opens in any browser, needs no network")
     if size > report.LARGE_BYTES:

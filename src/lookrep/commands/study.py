@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 from rich import box
@@ -16,7 +16,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from lookrep.commands.parsing import parse
+from lookrep.commands.parsing import optional, parse
 from lookrep.errors import UserError
 from lookrep.studies import cost, definition, hardware, monitor, plan
 from lookrep.studies.definition import Study
@@ -32,27 +32,23 @@ COMMANDS = {
 }
 
 
-def _optional(metavar: str, default: str) -> Any:
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint=f"(default: {default})")
-
-
 @dataclass(frozen=True)
 class Selection:
     """Which study, and how much of it."""
 
     study: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="STUDY")]
     """a built-in study, a .toml file, or the folder of a study to go on with"""
-    size: Annotated[str | None, _optional("SIZE", "laptop")] = None
+    size: Annotated[str | None, optional("SIZE", "laptop")] = None
     """smoke (seconds), laptop (2 CPU cores, minutes), gpu (one GPU, an hour or so), full (the paper)"""
-    env: Annotated[tuple[str, ...], _optional("ENV …", "all")] = ()
+    env: Annotated[tuple[str, ...], optional("ENV …", "all")] = ()
     """only these of its environments"""
-    variant: Annotated[tuple[str, ...], _optional("NAME …", "all")] = ()
+    variant: Annotated[tuple[str, ...], optional("NAME …", "all")] = ()
     """only these of its variants"""
-    seeds: Annotated[int | None, _optional("N", "the size's")] = None
+    seeds: Annotated[int | None, optional("N", "the size's")] = None
     """seeds of each variant on each environment"""
-    steps: Annotated[int | None, _optional("N", "the size's")] = None
+    steps: Annotated[int | None, optional("N", "the size's")] = None
     """agent steps of each seed"""
-    memory_gb: Annotated[float | None, _optional("GB", "the device's")] = None
+    memory_gb: Annotated[float | None, optional("GB", "the device's")] = None
     """memory that a population's state may take; larger ones are split"""
 
 
@@ -81,13 +77,13 @@ class RunArguments:
     """
 
     selection: Annotated[Selection, tyro.conf.arg(name="")]
-    out: Annotated[Path | None, _optional("DIR", "STUDY, if that is a folder")] = None
+    out: Annotated[Path | None, optional("DIR", "STUDY, if that is a folder")] = None
     """folder of the study; one that is there already is gone on with"""
     jobs: int = 1
     """programs at once; with Ray, programs that share a GPU (without GPUs: workers of a cluster made here)"""
-    together: Annotated[int | None, _optional("AGENTS", "256 on a GPU, none on CPUs")] = None
+    together: Annotated[int | None, optional("AGENTS", "256 on a GPU, none on CPUs")] = None
     """train variants that differ in their target update alone in one program, up to so many agents; 0: each alone"""
-    minutes: Annotated[float | None, _optional("M", "none")] = None
+    minutes: Annotated[float | None, optional("M", "none")] = None
     """stop cleanly after this time"""
     checkpoints: bool = True
     """save the state every few minutes; without, what is interrupted starts again, and there are no films"""
@@ -96,7 +92,7 @@ class RunArguments:
     film: bool = True
     """film seed 0 of every variant on the first environment"""
     backend: Literal["local", "ray"] = "local"
-    address: Annotated[str | None, _optional("HOST:PORT", "a cluster of this machine")] = None
+    address: Annotated[str | None, optional("HOST:PORT", "a cluster of this machine")] = None
     """the Ray cluster to join, or auto"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
     """no progress"""

@@ -6,6 +6,7 @@ Reads files only; no trainer and no JAX behind it. A population's folder is call
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -35,8 +36,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Results:
-    study: Study  # it ends at `planned_steps`, or before, where someone asks for that
-    planned_steps: int
+    study: Study  # as much of it as is looked at
+    whole: Study  # as it was planned
     folder: Path
     members: tuple[Member, ...]  # one for every (env, variant, seed) the study asks for, in that order
     sittings: tuple[dict[str, Any], ...]
@@ -46,15 +47,20 @@ class Results:
         return tuple(member for member in self.members if member.env == env and member.variant == variant)
 
 
-def load(folder: Path, steps: int | None = None) -> Results:
+def load(
+    folder: Path, steps: int | None = None, environments: Sequence[str] = (), variants: Sequence[str] = ()
+) -> Results:
     """Everything on disk about the study in this folder; runs may still be going on. With `steps`, as if the study
-    ended there: nothing that happens in a run depends on how long it will be."""
+    ended there: nothing that happens in a run depends on how long it will be. With `environments` and `variants`, as if
+    there were no others."""
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such study folder")
     if not (folder / definition.FILE).is_file():
         raise UserError(f"{folder} is no study: it has no {definition.FILE}")
-    study = definition.load(folder)
-    ending = study if steps is None else _ending_at(study, steps)
+    whole = definition.load(folder)
+    ending = whole if steps is None else _ending_at(whole, steps)
+    study = definition.narrow(ending, environments=environments, variants=variants)
+    kept = {variant.name for variant in study.variants}
     found: dict[tuple[str, str, int], dict[str, np.ndarray]] = {}
     versions: list[dict[str, Any]] = []
     for run in populations(folder):
@@ -63,8 +69,8 @@ def load(folder: Path, steps: int | None = None) -> Results:
             continue
         if config.get("versions") not in (None, *versions):
             versions.append(config["versions"])
-        if (run / metrics.FILE).exists():
-            members = _members(run, str(config.get("env", "")), ending.steps)
+        if (run / metrics.FILE).exists() and variant_of(run) in kept:
+            members = _members(run, str(config.get("env", "")), study.steps)
             for env, variant, seed in members.keys() & found.keys():
                 raise UserError(
                     f"{run.name}: seed {seed} of {variant} on {env} is in another population too; move one of them away"
@@ -77,11 +83,11 @@ def load(folder: Path, steps: int | None = None) -> Results:
         for seed in range(study.seeds)
     ]
     asked = (
-        Member(*key, status=_status(found.get(key, {}), ending.steps), columns=found.get(key, {})) for key in wanted
+        Member(*key, status=_status(found.get(key, {}), study.steps), columns=found.get(key, {})) for key in wanted
     )
     return Results(
-        study=ending,
-        planned_steps=study.steps,
+        study=study,
+        whole=whole,
         folder=folder,
         members=tuple(asked) if study.kind == "training" else (),
         sittings=_sittings(folder / SITTINGS),

@@ -115,8 +115,8 @@ def _notes(
     mean = ""
     if not panels[0].env and len(results.study.environments) > 1:
         waiting = [env for env in results.study.environments if env not in begun]
-        without = f", without {', '.join(waiting[: notes.NAMED])}, where not every variant has begun" if waiting else ""
-        mean = f"Mean over {len(begun)} environments{without}. "
+        without = f", without {notes.some(waiting)}, where not every variant has begun" if waiting else ""
+        mean = f"Mean over {len(begun)} environment{'s' * (len(begun) != 1)}{without}. "
     unfinished = {run_name(member): member for curve in drawn for member in curve.unfinished}
     return [
         mean + notes.seeds(results),

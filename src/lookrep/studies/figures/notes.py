@@ -7,7 +7,7 @@ import numpy as np
 from lookrep.studies.results import Member, Results
 from lookrep.studies.scores import Normalisation, counts, run_name
 
-NAMED = 3  # runs called by name; the report names them all
+NAMED = 3  # runs or environments called by name; the report names them all
 
 
 def seeds(results: Results, members: Sequence[Member] | None = None) -> str:
@@ -37,26 +37,25 @@ def exceptions(results: Results, drawn_unfinished: Sequence[Member] = ()) -> lis
         ("Not finished, drawn as far as they got", list(drawn_unfinished)),
         ("Not counted, because unfinished or missing", absent),
     ]
-    return [f"{what}: {_some(members)}." for what, members in lines if members]
+    return [f"{what}: {some([run_name(member) for member in members])}." for what, members in lines if members]
 
 
 def scores(results: Results, rule: Normalisation) -> list[str]:
     """What stands under every figure of normalised scores: the rule, the seeds, and what is left out of it."""
     kept = [member for member in results.members if member.env in rule.environments]
-    left_out = "; ".join(f"{env} ({reason})" for env, reason in rule.left_out[:NAMED])
-    more = f" and {len(rule.left_out) - NAMED} more" if len(rule.left_out) > NAMED else ""
+    left_out = some([f"{env} ({reason})" for env, reason in rule.left_out], "; ")
     return [
         f"{rule.rule[0].upper()}{rule.rule[1:]}.",
         seeds(results, kept),
-        f"Left out: {left_out}{more}." if left_out else "",
+        f"Left out: {left_out}." if left_out else "",
         *exceptions(results),
     ]
 
 
-def _some(members: Sequence[Member]) -> str:
-    names = [run_name(member) for member in members[:NAMED]]
-    more = len(members) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")
+def some(names: Sequence[str], between: str = ", ") -> str:
+    """The first of them by name, and how many more there are."""
+    more = len(names) - NAMED
+    return between.join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def number(value: float) -> float | str:

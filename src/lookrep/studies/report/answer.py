@@ -49,10 +49,17 @@ def missing(results: Results, headline: Headline) -> Html:
     labels = {variant.name: variant.label for variant in study.variants}
     runs = len(study.environments) * len(study.variants) * study.seeds
     boxes = []
-    if study.steps < results.planned_steps:
-        title = f"Steps {study.steps:,} to {results.planned_steps:,}"
+    if study.steps < results.whole.steps:
+        title = f"Steps {study.steps:,} to {results.whole.steps:,}"
         note = "This page looks at the study as if it ended there. Nothing before depends on how long a run will be."
         boxes.append(_box(title, [], note))
+    for what, every, seen in (
+        ("variant", [variant.label for variant in results.whole.variants], labels.values()),
+        ("game", results.whole.environments, study.environments),
+    ):
+        if unseen := [name for name in every if name not in seen]:
+            title = f"{words.count(len(unseen), what)} of {len(every)} not looked at"
+            boxes.append(_box(title, unseen, "This page was made to be about the others alone."))
     if headline.excluded:
         title = f"{words.count(len(headline.excluded), 'run')} of {runs:,} not counted"
         lines = words.members(headline.excluded, study.environments, labels)

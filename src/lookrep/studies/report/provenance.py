@@ -92,8 +92,8 @@ def _facts(results: Results) -> Html:
         rows.append(("Agent", study.agent))
         rows.append(("Games", ", ".join(study.environments)))
         rows.append(("Seeds", f"{words.ranges(range(study.seeds))}, {words.large(study.steps)} agent steps each"))
-        if study.steps < results.planned_steps:
-            rows.append(("Looked at", f"as if it ended there, not at {words.large(results.planned_steps)} steps"))
+        if study.steps < results.whole.steps:
+            rows.append(("Looked at", f"as if it ended there, not at {words.large(results.whole.steps)} steps"))
     recorded = results.versions or tuple(each["versions"] for each in results.sittings if each.get("versions"))
     versions = dict.fromkeys(_pairs({k: v for k, v in each.items() if k != "device"}) for each in recorded)
     rows.append(("Versions", join(versions, tag("br")) or "not recorded"))
