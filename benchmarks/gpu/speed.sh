@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The Atari figures of docs/performance.md, one JSON object a line, each with the emulators' own speed in the same
 # minute before it. Parts of at most ten minutes.
-#   usage: speed.sh A|B|C|D|E      (CASE="--replay-capacity-steps 2000" for a rehearsal)
+#   usage: speed.sh A|B|C|D|E|F      (CASE="--replay-capacity-steps 2000" for a rehearsal)
 source "$(dirname "$0")/common.sh"
 start_mps
 export XLA_PYTHON_CLIENT_PREALLOCATE=false XLA_PYTHON_CLIENT_MEM_FRACTION=0.93 # 16 full replays are 114 GB
@@ -12,7 +12,7 @@ bench() {
   grep '^{"' "$said" || true
 }
 said=$(mktemp)
-case ${1:?A, B, C, D or E} in
+case ${1:?A, B, C, D, E or F} in
   A) # how many agents, in how many groups
     bench --precision bf16 --agents 1
     bench --precision bf16 --agents 16 --groups 2
@@ -53,5 +53,13 @@ case ${1:?A, B, C, D or E} in
     bench --precision bf16 --agents 96 --groups 6 --replay-capacity-steps 130000
     bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 2 --replay-capacity-steps 270000
     bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 3 --replay-capacity-steps 270000
+    ;;
+  F) # more groups still, and larger ones
+    bench --precision bf16 --agents 96 --groups 8 --replay-capacity-steps 130000
+    bench --precision bf16 --agents 144 --groups 12 --replay-capacity-steps 86000
+    bench --precision bf16 --agents 128 --groups 8 --replay-capacity-steps 97000
+    bench --precision bf16 --agents 192 --groups 12 --replay-capacity-steps 60000
+    (export XLA_PYTHON_CLIENT_USE_TFRT_GPU_CLIENT=1 && bench --precision bf16 --agents 96 --groups 8 --replay-capacity-steps 130000)
+    bench --precision bf16 --agents 96 --groups 8 --replay-capacity-steps 130000 --game Freeway
     ;;
 esac
