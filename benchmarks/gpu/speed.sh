@@ -8,10 +8,13 @@ export XLA_PYTHON_CLIENT_PREALLOCATE=false XLA_PYTHON_CLIENT_MEM_FRACTION=0.93 #
 export JAX_COMPILATION_CACHE_DIR=${JAX_COMPILATION_CACHE_DIR:-$(mktemp -d)}
 bench() {
   echo "# $* (at $SECONDS s)"
+  nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader,nounits --loop=1 >"$busy" 2>/dev/null &
   timeout "${LIMIT:-120}" $LOOKREP bench atari "$@" ${CASE:-} >/dev/null 2>"$said" || tail -5 "$said"
+  kill $! 2>/dev/null || true
   grep '^{"' "$said" || true
+  echo "# the GPU was busy in the last seconds for $(tail -12 "$busy" | tr '\n' ' ')% of the time"
 }
-said=$(mktemp)
+said=$(mktemp) busy=$(mktemp)
 case ${1:?A, B, C, D, E or F} in
   A) # how many agents, in how many groups
     bench --precision bf16 --agents 1

@@ -71,7 +71,7 @@ def test_who_waits_for_any_group_hears_of_a_killed_worker() -> None:
     with pool("Doomed", processes=3, groups=[slice(0, 2), slice(2, 3)]) as workers:
         workers.send(0, np.array([1, 2]))
         workers.wait_for_any([0])
-        assert workers.ready(0)
+        assert workers.first_ready([0]) == 0
         with pytest.raises(UserError, match="SIGKILL"):
             workers.receive(0)
 
@@ -83,13 +83,13 @@ def test_a_group_is_ready_when_all_its_agents_have_acted(spin_s: float) -> None:
     with Workers(names, [10, 11, 12], 0, groups=groups, processes=3, spin_s=spin_s) as workers:
         workers.send(0, np.array([0, 2]))
         workers.send(1, np.array([1]))
-        assert not workers.ready(0)
+        assert workers.first_ready([0]) is None
         workers.wait_for_any([0, 1])
-        assert [workers.ready(0), workers.ready(1)] == [False, True]
+        assert [workers.first_ready(groups) for groups in ([0], [1], [0, 1], [])] == [None, 1, 1, None]
         workers.nap()
         workers.receive(1)
         workers.wait_for_any([0])
-        assert workers.ready(0)
+        assert workers.first_ready([0]) == 0
         workers.receive(0)
 
 

@@ -25,6 +25,9 @@ class World:
     def ready(self, group: int) -> bool:
         return self.now >= self.played_at[group]
 
+    def first_ready(self, groups: Sequence[int]) -> int | None:
+        return next(filter(self.ready, groups), None)
+
     def wait_for_any(self, groups: Sequence[int]) -> None:
         self.now = max(self.now, min(self.played_at[group] for group in groups))
 

@@ -60,11 +60,13 @@ class Processes:
                         g: Share(rows[g], others[g].reader, done[g].writer) for g in range(len(groups)) if rows[g]
                     }
                     self._workers.append(_Worker(members[k::count], shares, memory))
+            self._reports = {worker.report for worker in self._workers}
             self._groups = []
             for g in range(len(groups)):
                 doers = [worker.go for worker in self._workers if g in worker.shares]
-                wait = poll_of([done[g].reader, *(worker.report for worker in self._workers)])
+                wait = poll_of([done[g].reader, *self._reports])
                 self._groups.append(_Group(doers, others[g].writer, done[g].reader, wait))
+            self._any = poll_of([*self._reports, *(pipe.reader for pipe in done)])
             for worker in self._workers:
                 worker.tell(seed, layout, memory, spin_s)
             self._await_ready()
@@ -80,12 +82,15 @@ class Processes:
         for go in doers:
             _write(go, bytes((group,)), 1)
 
-    def ready(self, group: int) -> bool:
-        """Whether `wait` would return, or fail, at once."""
-        return bool(self._groups[group].poll.poll(0))
+    def first_ready(self, groups: Sequence[int]) -> int | None:
+        """The first of these for which `wait` would return, or fail, at once. One question, however many they are."""
+        ready = {fd for fd, _ in self._any.poll(0)}
+        if not self._reports.isdisjoint(ready):
+            return groups[0]
+        return next((group for group in groups if self._groups[group].done in ready), None)
 
     def wait_for_any(self, groups: Sequence[int]) -> None:
-        poll = poll_of([*(self._groups[group].done for group in groups), *(worker.report for worker in self._workers)])
+        poll = poll_of([*(self._groups[group].done for group in groups), *self._reports])
         look_out(poll, self._spin_s)
         poll.poll()
 
@@ -121,7 +126,7 @@ class Processes:
         return self._pipes[-1]
 
     def _await_ready(self) -> None:
-        waiting = {worker.report for worker in self._workers}
+        waiting = set(self._reports)
         while waiting:
             for report, _ in poll_of(waiting).poll():
                 said = os.read(report, len(READY))

@@ -153,9 +153,9 @@ class Workers:
         self._actions[group][:] = actions
         self._crews.start(group)
 
-    def ready(self, group: int) -> bool:
-        """Whether `receive` would not wait."""
-        return self._crews.ready(group)
+    def first_ready(self, groups: Sequence[int]) -> int | None:
+        """The first of these groups, all sent to act, for which `receive` would not wait."""
+        return self._crews.first_ready(groups) if groups else None
 
     def wait_for_any(self, groups: Sequence[int]) -> None:
         """Until one of these groups, all sent to act, is ready."""
@@ -240,9 +240,8 @@ class _Here:
     def start(self, group: int) -> None:
         pass
 
-    def ready(self, group: int) -> bool:
-        del group
-        return True
+    def first_ready(self, groups: Sequence[int]) -> int | None:
+        return groups[0]
 
     def wait_for_any(self, groups: Sequence[int]) -> None:
         del groups

@@ -15,23 +15,23 @@ from lookrep.training.turn import Turn
 
 def take_turns(turns: Sequence[Turn], workers: Workers, watch: Stopwatch, until_steps: int) -> None:
     """Until every group has taken so many steps, and learnt from them."""
-    playing = [turn for turn in turns if turn.steps < until_steps]
+    playing = {turn.number: turn for turn in turns if turn.steps < until_steps}
     looking: list[Turn] = []  # both in the order in which they began to
-    for turn in playing:
+    for turn in playing.values():
         turn.act()
     while playing or looking:
         decided = next((turn for turn in looking if not playing or turn.has_decided()), None)
         if decided:
             looking.remove(decided)
             decided.act()
-            playing.append(decided)
-        elif played := next((turn for turn in playing if workers.ready(turn.number)), None):
-            playing.remove(played)
+            playing[decided.number] = decided
+        elif (number := workers.first_ready([*playing])) is not None:
+            played = playing.pop(number)
             played.learn()
             played.look()
             if played.steps < until_steps:
                 looking.append(played)
-        elif behind := next((turn for turn in playing if turn.due), None):
+        elif behind := next((turn for turn in playing.values() if turn.due), None):
             behind.learn()
         elif looking:
             watch.start()
@@ -39,7 +39,7 @@ def take_turns(turns: Sequence[Turn], workers: Workers, watch: Stopwatch, until_
             watch.lap("waiting for either")
         else:
             watch.start()
-            workers.wait_for_any([turn.number for turn in playing])
+            workers.wait_for_any([*playing])
             watch.lap("waiting for environments")
     for turn in turns:
         turn.learn()
