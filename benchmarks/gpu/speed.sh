@@ -58,12 +58,11 @@ case ${1:?A, B, C, D, E or F} in
     bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 3 --replay-capacity-steps 270000
     ;;
   F) # more groups still, and larger ones; a replay that fits all of them, so that programs are compiled once
-    case=(--precision bf16 --replay-capacity-steps 60000)
+    case=(--precision bf16 --replay-capacity-steps 45000)
     bench "${case[@]}" --agents 96 --groups 8
     bench "${case[@]}" --agents 192 --groups 12
-    bench "${case[@]}" --agents 144 --groups 12
-    (export XLA_PYTHON_CLIENT_USE_TFRT_GPU_CLIENT=1 && bench "${case[@]}" --agents 96 --groups 8)
+    bench "${case[@]}" --agents 192 --groups 16
     (export XLA_PYTHON_CLIENT_USE_TFRT_GPU_CLIENT=1 && bench "${case[@]}" --agents 192 --groups 12)
-    bench "${case[@]}" --agents 96 --groups 8 --game Freeway
+    bench "${case[@]}" --agents 256 --groups 16
     ;;
 esac
