@@ -3,8 +3,8 @@
 # program wait for the slowest emulator among them: four games with quick emulators share one, the others have one each.
 # (A process for every game would be slower: each keeps the GPU waiting for its small kernels.) Returns at once; look.sh says
 # how far they are. What an earlier part has left in docs/results is gone on with: every variant goes into the same study.
-#   usage: parity.sh STUDIES rainbow|lr|lr-summed|lr-steps|lr-epsilon|recipe      (SIZE=smoke QUICK=Breakout SLOW=Freeway for a rehearsal; QUICK= for
-#          none; QUICK_SHARE=0.15 of the GPU's memory, for two of them)
+#   usage: parity.sh STUDIES rainbow|lr|lr-summed|lr-steps|lr-epsilon|recipe      (SIZE=smoke QUICK=Breakout SLOW=Freeway for
+#          a rehearsal; QUICK= for none; QUICK_SHARE=0.15 of the GPU's memory, for two of them)
 source "$(dirname "$0")/common.sh"
 studies=${1:?folder for the study}
 variant=${2:?rainbow, lr, lr-summed, lr-steps, lr-epsilon or recipe}

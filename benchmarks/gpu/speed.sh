@@ -12,7 +12,7 @@ bench() {
   timeout "${LIMIT:-120}" $LOOKREP bench atari "$@" ${CASE:-} >/dev/null 2>"$said" || tail -5 "$said"
   kill $! 2>/dev/null || true
   grep '^{"' "$said" || true
-  echo "# the GPU was busy in the last seconds for $(tail -12 "$busy" | tr '\n' ' ')% of the time"
+  if [ -s "$busy" ]; then echo "# the GPU was busy in the last seconds for $(tail -12 "$busy" | tr '\n' ' ')% of the time"; fi
 }
 said=$(mktemp) busy=$(mktemp)
 case ${1:?A, B, C, D, E or F} in

@@ -79,6 +79,7 @@ class WorkersState(NamedTuple):
 
 class Workers:
     """A pool of environments. `send` and `receive` of a group belong to one thread; each group may have its own.
+    `first_ready` belongs to one thread, whatever the groups.
 
     names: each agent's environment; all must agree in their observations
     agents: each agent's number; with `seed` it decides how its episodes begin and what chance does in them

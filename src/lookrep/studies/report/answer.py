@@ -54,10 +54,10 @@ def missing(results: Results, headline: Headline) -> Html:
         note = "This page looks at the study as if it ended there. Nothing before depends on how long a run will be."
         boxes.append(_box(title, [], note))
     for what, every, seen in (
-        ("variant", [variant.label for variant in results.whole.variants], labels.values()),
-        ("game", results.whole.environments, study.environments),
+        ("variant", {variant.name: variant.label for variant in results.whole.variants}, labels),
+        ("game", {env: env for env in results.whole.environments}, study.environments),
     ):
-        if unseen := [name for name in every if name not in seen]:
+        if unseen := [label for name, label in every.items() if name not in seen]:
             title = f"{words.count(len(unseen), what)} of {len(every)} not looked at"
             boxes.append(_box(title, unseen, "This page was made to be about the others alone."))
     if headline.excluded:
