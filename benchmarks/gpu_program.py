@@ -70,7 +70,7 @@ def lower(words: argparse.Namespace) -> Any:
     numbers = jnp.arange(words.agents, dtype=jnp.uint32)
     new = jax.eval_shape(lambda: device.new(jax.vmap(partial(agent_key, 0))(numbers), None))
     state = new._replace(seen=None, greedy=None)
-    programs = device.compiled(state)
+    programs = device.compiled(state)()
     packed, copies = jax.eval_shape(programs.pack, state), jax.eval_shape(programs.copies, state)
 
     def zeros(*shape: int, dtype: Any = jnp.uint8) -> jax.ShapeDtypeStruct:

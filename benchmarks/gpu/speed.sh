@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The Atari figures of docs/performance.md, one JSON object a line, each with the emulators' own speed in the same
-# minute before it. Parts of at most ten minutes.
-#   usage: speed.sh A|B|C|D|E|F      (CASE="--replay-capacity-steps 2000" for a rehearsal)
+# The Atari figures of docs/performance.md, one JSON object a line, each with the emulators' own speed in the seconds
+# between. Parts of at most ten minutes.
+#   usage: speed.sh A|B|C|D|E|F|G, or options of `lookrep bench atari`      (CASE="--replay-capacity-steps 2000" for a rehearsal)
 source "$(dirname "$0")/common.sh"
 start_mps
 export XLA_PYTHON_CLIENT_PREALLOCATE=false XLA_PYTHON_CLIENT_MEM_FRACTION=0.93 # 16 full replays are 114 GB
@@ -15,7 +15,8 @@ bench() {
   if [ -s "$busy" ]; then echo "# the GPU was busy in the last seconds for $(tail -12 "$busy" | tr '\n' ' ')% of the time"; fi
 }
 said=$(mktemp) busy=$(mktemp)
-case ${1:?A, B, C, D, E or F} in
+case ${1:?A, B, C, D, E, F, G or options} in
+  -*) bench "$@" ;;
   A) # how many agents, in how many groups
     bench --precision bf16 --agents 1
     bench --precision bf16 --agents 16 --groups 2
@@ -59,10 +60,14 @@ case ${1:?A, B, C, D, E or F} in
     ;;
   F) # more groups still, and larger ones; a replay that fits all of them, so that programs are compiled once
     case=(--precision bf16 --replay-capacity-steps 45000)
-    bench "${case[@]}" --agents 96 --groups 8
-    bench "${case[@]}" --agents 192 --groups 12
-    bench "${case[@]}" --agents 192 --groups 16
-    (export XLA_PYTHON_CLIENT_USE_TFRT_GPU_CLIENT=1 && bench "${case[@]}" --agents 192 --groups 12)
     bench "${case[@]}" --agents 256 --groups 16
+    bench "${case[@]}" --agents 256 --groups 16 --workers 32
+    bench "${case[@]}" --agents 192 --groups 12
+    bench "${case[@]}" --agents 96 --groups 8
+    bench "${case[@]}" --agents 256 --groups 16 --game Freeway
+    ;;
+  G) # the emulators' part of it, without a GPU: how many workers, and how many for each group
+    python3 benchmarks/atari_workers.py --cases 256/16/16 --groups-a-worker 2 4 99 --repeats 3
+    python3 benchmarks/atari_workers.py --cases 256/16/32 256/8/16 96/8/16 --groups-a-worker 2 --repeats 3
     ;;
 esac

@@ -50,9 +50,55 @@ def test_a_population_beside_others_is_timed_in_intervals_that_begin_together(mo
     monkeypatch.setattr(atari, "_barrier", threading.Barrier(1, action=(count := itertools.count()).__next__))
     found, spent = atari._train_beside(Case(agents=3))
     np.testing.assert_allclose(found, [3000.0] * atari.REPEATS)
-    assert next(count) == atari.REPEATS + 1
+    assert next(count) == 2 * (atari.REPEATS + 1)  # where they begin, and where they end
     intervals = spent["playing"] / atari.SECONDS_A_REPEAT
     assert atari.REPEATS <= intervals < atari.REPEATS + 1  # nothing of the warm-up
+
+
+class Broken(Steady):
+    def advance(self, steps: int) -> float:
+        raise MemoryError
+
+
+def test_one_that_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atari, "_barrier", barrier := threading.Barrier(2))
+    monkeypatch.setattr(atari, "Trainer", Broken)
+    with pytest.raises(MemoryError):
+        atari._train_beside(Case(agents=1))
+    assert barrier.broken
+    monkeypatch.setattr(atari, "Trainer", Steady)
+    assert atari._train_beside(Case(agents=1)) == ([], {})  # the others leave it to that one to say so
+
+
+def test_emulators_alone_are_timed_in_the_seconds_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a machine that is twice as fast from some moment on does not change the ratio by much."""
+    monkeypatch.setattr(atari, "Trainer", SlowAtFirst)
+    row = atari.measure(Case(agents=2, target="hard"), emulators := Free())  # type: ignore[arg-type]
+    assert row["agent_steps_per_second"] == 2000
+    assert row["spread"] == [1000, 2000]
+    assert (row["emulators_alone"], row["emulators_spread"]) == (4000, [2000, 4000])
+    assert row["ratio_to_emulators"] == 0.5
+    assert emulators.asked == atari.REPEATS
+
+
+class Free:
+    """Emulators that are as fast as the machine."""
+
+    asked = 0
+
+    def speed(self) -> float:
+        self.asked += 1
+        return 2000.0 if self.asked <= 2 else 4000.0
+
+
+class SlowAtFirst(Steady):
+    """Half as fast until it is warm, and in the first two intervals."""
+
+    groups, calls = 1, 0
+
+    def advance(self, steps: int) -> float:
+        self.calls += 1
+        return steps / (500 if self.calls <= 4 else 1000)
 
 
 @pytest.mark.usefixtures("quick_compilation")

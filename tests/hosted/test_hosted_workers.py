@@ -11,6 +11,7 @@ from lookrep import hosted
 from lookrep.errors import UserError
 from lookrep.hosted import Workers, WorkersState
 from lookrep.hosted.crew import episode_seed
+from lookrep.hosted.processes import places
 
 WALKS = ["hosted.toys:Walk"] * 5
 NUMBERS = [0, 1, 2, 7, 9]
@@ -87,6 +88,29 @@ def test_what_an_agent_sees_does_not_depend_on_how_it_is_stepped(
 def test_who_waits_looks_out_only_where_cores_would_be_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(16)), raising=False)
     assert [hosted.workers.patience_for(processes) > 0 for processes in (1, 14, 15, 16)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("groups", "size", "workers", "workers_a_group"),
+    [(1, 5, 3, 3), (2, 8, 16, 8), (4, 12, 16, 12), (8, 12, 16, 4), (12, 16, 16, 4), (16, 16, 16, 2), (16, 16, 32, 4)],
+)
+def test_many_groups_have_few_workers_each_and_all_workers_the_same_work(
+    groups: int, size: int, workers: int, workers_a_group: int
+) -> None:
+    found = places(groups * [size], workers)
+    everywhere = sorted((group, i) for own in found for group, part in own.items() for i in part)
+    assert everywhere == [(group, i) for group in range(groups) for i in range(size)]
+    assert {sum(group in own for own in found) for group in range(groups)} == {workers_a_group}
+    work = [sum(map(len, own.values())) for own in found]
+    assert max(work) - min(work) <= (groups * size % workers > 0)
+
+
+def test_groups_of_their_own_workers_see_what_they_would_alone() -> None:
+    names, groups = 12 * ["hosted.toys:Walk"], [slice(i, i + 2) for i in range(0, 12, 2)]
+    with Workers(names, range(12), SEED, groups=groups, processes=2) as workers:
+        for group in range(6):
+            for agent, seen in play(workers, group, [2 * group, 2 * group + 1], range(STEPS)).items():
+                assert seen == alone(names[agent], agent, STEPS)
 
 
 def test_agents_and_episodes_begin_differently() -> None:

@@ -567,3 +567,19 @@ def test_frames_that_the_device_has_no_room_for_go_to_the_host(monkeypatch: pyte
 def test_only_frames_can_be_kept_on_the_host() -> None:
     with pytest.raises(UserError, match="replay_memory = 'host' is for stacked frames, such as Atari's"):
         HostedEngine(small("gym/CartPole-v1", {"replay": {"replay_memory": "host"}}))
+
+
+def test_every_group_has_programs_of_its_own_from_one_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU they are compiled one for each group; to trace them as often would take most of a start."""
+    engine, traced = HostedEngine(small("hosted.toys:Walk")), []
+    learn = engine._device.learn
+    monkeypatch.setattr(engine._device, "learn", lambda *given: (traced.append(given), learn(*given))[1])
+    state = engine.init()
+    engine.close(state)
+    group = state.groups[0]
+    new = engine._device.compiled(group.state)
+    programs = [new() for _ in range(2)]
+    arguments = programs[0].pack(group.state), None, None, group.eyes
+    one, other = (each.learn.lower(*arguments).compile().runtime_executable() for each in programs)
+    assert len(traced) == 1
+    assert one is not other

@@ -1,16 +1,20 @@
 """How fast Rainbow trains on Atari: the one source of our speed figures for the hosted engine.
 
-Every figure stands beside what the emulators alone reach in the same run: as many free-running ones as there are cores.
+Every figure stands beside what the emulators alone reach, as many free-running ones as there are cores, in the seconds
+between: the two take turns.
 """
 
+import contextlib
 import dataclasses
 import multiprocessing
 import os
 import resource
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -19,19 +23,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from lookrep.config import Precision, ReplayMemory, RunConfig, TargetName, preset
-from lookrep.hosted import make
+from lookrep.hosted import make, worker
 from lookrep.training.hosted import HostedEngine
 
 REPEATS = 5
 SECONDS_A_REPEAT = 2.0
+SECONDS_ALONE = 1.0  # for the emulators, before each
 PERIODS = 2  # of a target that is not copied
 WARMUP_STEPS = 400
 FIRST_TURN_UPDATES = 5
 FIRST_STEPS = WARMUP_STEPS + 40  # with the target's first turn, and everything compiled
 STEPS_AT_A_TIME = 200  # starting and ending costs a millisecond or two
+WORKER = worker.__name__  # in a worker's command line
 PATIENCE_SECONDS = 600.0  # for processes that are still compiling
 
 _barrier: Any = None  # in a process of `measure_together`
+_emulator: Any = None  # in one of `Emulators`
 
 
 class Case(NamedTuple):
@@ -47,16 +54,37 @@ class Case(NamedTuple):
     replay_memory: ReplayMemory = "auto"
 
 
-def emulator_limit(game: str, processes: int, seconds: float = 4.0) -> float:
-    """Agent steps per second of free-running emulators in all, frames and resets included, nobody waiting."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(processes) as pool:
-        return sum(pool.map(_play, [(game, seed, seconds) for seed in range(processes)], chunksize=1))
+class Emulators:
+    """Free-running emulators, one in each of some processes, which play when asked to."""
+
+    def __init__(self, game: str, processes: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.processes = processes
+        self._pool = context.Pool(processes, _bring_an_emulator, (game, context.Barrier(processes)))
+        self.speed(0.1)  # once they are all there
+
+    def __enter__(self) -> "Emulators":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pool.terminate()
+
+    def speed(self, seconds: float = SECONDS_ALONE) -> float:
+        """Agent steps per second of all of them, frames and resets included, nobody waiting."""
+        return sum(self._pool.map(_play, [(seed, seconds) for seed in range(self.processes)], chunksize=1))
 
 
-def _play(job: tuple[str, int, float]) -> float:
-    game, seed, seconds = job
-    env, chance = make(f"atari/{game}"), np.random.default_rng(seed)
+def _bring_an_emulator(game: str, barrier: Any) -> None:
+    global _emulator
+    _emulator = make(f"atari/{game}")
+    barrier.wait(PATIENCE_SECONDS)
+
+
+def _play(job: tuple[int, float]) -> float:
+    seed, seconds = job
+    env, chance = _emulator, np.random.default_rng(seed)
     env.reset(seed)
     steps, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
@@ -130,41 +158,64 @@ class Trainer:
         return time.perf_counter() - began
 
 
-def measure(case: Case) -> dict[str, Any]:
-    """Steps per second of a learning population, in all."""
+def measure(case: Case, emulators: Emulators) -> dict[str, Any]:
+    """Steps per second of a learning population, in all, and of emulators alone, in turns: machines are faster in one
+    minute than in the next."""
     with Trainer(case) as trainer:
         compile_seconds = trainer.advance(FIRST_STEPS)
         speed = 400 / trainer.advance(400)
         trainer.spent()
         whole = case.target != "hard"  # periods, a turn of the target in each
         each = trainer.period_steps if whole else max(4, int(SECONDS_A_REPEAT * speed) // 4 * 4)
-        found = [case.agents * each / trainer.advance(each) for _ in range(PERIODS if whole else REPEATS)]
+        alone, seconds, busy = [], [], np.zeros(2)
+        for _ in range(PERIODS if whole else REPEATS):
+            alone.append(emulators.speed())
+            before = _processor_seconds()
+            seconds.append(trainer.advance(each))
+            busy += _processor_seconds() - before
         groups, spent = trainer.groups, trainer.spent()
     return {
         **case._asdict(),
         "groups": groups,
-        "agent_steps_per_second": round(statistics.median(found)),
-        "spread": [round(min(found)), round(max(found))],
+        **_speeds([case.agents * each / one for one in seconds], alone),
+        "cores_busy": dict(zip(("trainer", "workers"), (busy / sum(seconds)).round(2).tolist(), strict=True)),
         "microseconds_a_step": spent,
         "first_steps_seconds": round(compile_seconds, 1),
         **_memory(case.agents),
     }
 
 
-def measure_together(case: Case, processes: int) -> dict[str, Any]:
+def measure_together(case: Case, processes: int, emulators: Emulators) -> dict[str, Any]:
     """Several such populations at the same time, each in a process of its own: steps per second of all of them."""
     context = multiprocessing.get_context("spawn")
-    with context.Pool(processes, _meet_at, (context.Barrier(processes),)) as pool:
-        each = pool.map(_train_beside, [case] * processes, chunksize=1)
+    barrier, alone = context.Barrier(processes + 1), []
+    with context.Pool(processes, _meet_at, (barrier,)) as pool:
+        trainers = [pool.apply_async(_train_beside, (case,)) for _ in range(processes)]
+        with contextlib.suppress(threading.BrokenBarrierError):  # then one of them will say what happened
+            for _ in range(REPEATS + 1):
+                alone.append(emulators.speed())
+                barrier.wait(PATIENCE_SECONDS)
+                barrier.wait(PATIENCE_SECONDS)
+        each = [trainer.get() for trainer in trainers]
     found = np.array([speeds for speeds, _ in each]).sum(axis=0)
     spent = {what: round(statistics.median(spent.get(what, 0) for _, spent in each)) for what in each[0][1]}
     return {
         **case._asdict(),
         "agents": case.agents * processes,
         "processes": processes,
-        "agent_steps_per_second": round(float(np.median(found))),
-        "spread": [round(found.min()), round(found.max())],
+        **_speeds(found.tolist(), alone[1:]),
         "microseconds_a_step": spent,
+    }
+
+
+def _speeds(found: list[float], alone: list[float]) -> dict[str, Any]:
+    ratios = [a / b for a, b in zip(found, alone, strict=True)]
+    return {
+        "agent_steps_per_second": round(statistics.median(found)),
+        "spread": [round(min(found)), round(max(found))],
+        "emulators_alone": round(statistics.median(alone)),
+        "emulators_spread": [round(min(alone)), round(max(alone))],
+        "ratio_to_emulators": round(statistics.median(ratios), 3),
     }
 
 
@@ -175,6 +226,16 @@ def _meet_at(barrier: Any) -> None:
 
 def _train_beside(case: Case) -> tuple[list[float], dict[str, int]]:
     """Steps per second of one of several populations, in intervals that begin for all at once, and its time."""
+    try:
+        return _train_in_intervals(case)
+    except threading.BrokenBarrierError:
+        return [], {}  # another one will say what happened
+    except BaseException:
+        _barrier.abort()
+        raise
+
+
+def _train_in_intervals(case: Case) -> tuple[list[float], dict[str, int]]:
     found = []
     with Trainer(case) as trainer:
         trainer.advance(FIRST_STEPS)
@@ -187,7 +248,19 @@ def _train_beside(case: Case) -> tuple[list[float], dict[str, int]]:
             found.append(case.agents * steps / seconds)
             if len(found) == 1:  # in which some were still getting warm
                 trainer.spent()
+            _barrier.wait(PATIENCE_SECONDS)
         return found[1:], trainer.spent()
+
+
+def _processor_seconds() -> np.ndarray:
+    """What this process has used so far, and what its workers have (none where there is no /proc)."""
+    ticks = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it is gone
+            of_its = (process / "stat").read_text().rpartition(")")[2].split()
+            if int(of_its[1]) == os.getpid() and WORKER in (process / "cmdline").read_text():
+                ticks += int(of_its[11]) + int(of_its[12])
+    return np.array([time.process_time(), ticks / os.sysconf("SC_CLK_TCK")])
 
 
 def _memory(agents: int) -> dict[str, Any]:
@@ -201,11 +274,7 @@ def _memory(agents: int) -> dict[str, Any]:
 
 
 def run(cases: list[Case], processes: int = 1) -> Iterator[dict[str, Any]]:
-    """The limit of each game, then its cases."""
-    limits: dict[str, float] = {}
-    for case in cases:
-        if case.game not in limits:
-            limits[case.game] = emulator_limit(case.game, os.cpu_count() or 1)
-            yield {"game": case.game, "emulators_alone": round(limits[case.game]), "processes": os.cpu_count()}
-        row = measure(case) if processes == 1 else measure_together(case, processes)
-        yield row | {"ratio_to_emulators": round(row["agent_steps_per_second"] / limits[case.game], 3)}
+    """One row for each case. All are of one game."""
+    with Emulators(cases[0].game, os.cpu_count() or 1) as emulators:
+        for case in cases:
+            yield measure(case, emulators) if processes == 1 else measure_together(case, processes, emulators)

@@ -20,7 +20,7 @@ class Arguments:
     """Time populations of agents: environment steps per second in all, learning on, compile time apart.
 
     Without flags it runs the cases behind docs/performance.md that suit this machine. On Atari the agent is Dopamine's
-    Rainbow, and each figure stands beside what the emulators alone reach in the same run.
+    Rainbow, and each figure stands beside what emulators alone reach, one on each core, in turns with it.
     """
 
     what: tyro.conf.Positional[Literal["minatar", "atari"]]

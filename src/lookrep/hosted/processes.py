@@ -31,6 +31,7 @@ from lookrep.hosted.worker import MAX_MESSAGE_BYTES, READY, Job, Share
 BOOT = "import sys; sys.path[:] = sys.argv[1:]; from lookrep.hosted.worker import main; main()"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 NAP_S = 20e-6  # a system makes it 70 or so
+GROUPS_A_WORKER = 2  # at least, where there are many: while one looks, the environments of another are played
 PATIENCE_S = 5.0  # with workers that do not leave, before they are killed
 
 
@@ -52,14 +53,14 @@ class Processes:
             others, done = ([self._pipe() for _ in groups] for _ in range(2))
             for pipe in others:
                 os.set_blocking(pipe.reader, False)
+            rows = [range(len(members))[part] for part in groups]
             with _deaf_to_signals():
-                for k in range(count):
-                    # Agent i belongs to worker i mod count: a group, of consecutive agents, is spread over all.
-                    rows = [tuple(r for r in range(len(members))[part] if r % count == k) for part in groups]
+                for own in places([len(part) for part in rows], count):
                     shares = {
-                        g: Share(rows[g], others[g].reader, done[g].writer) for g in range(len(groups)) if rows[g]
+                        g: Share(tuple(rows[g][i] for i in own[g]), others[g].reader, done[g].writer) for g in own
                     }
-                    self._workers.append(_Worker(members[k::count], shares, memory))
+                    crew = [members[row] for share in shares.values() for row in share.rows]
+                    self._workers.append(_Worker(crew, shares, memory))
             self._reports = {worker.report for worker in self._workers}
             self._groups = []
             for g in range(len(groups)):
@@ -143,6 +144,36 @@ class Processes:
                 worker = next(worker for worker in self._workers if worker.report == report)
                 self._failure = worker.last_words(said)
         raise UserError(self._failure)
+
+
+def places(sizes: Sequence[int], workers: int) -> list[dict[int, list[int]]]:
+    """Which of each group's agents are whose: by worker, {group: places in it}.
+
+    A group waits for the slowest of its workers, so each has no more than it takes to give every worker several groups:
+    then a worker that is held up holds up those alone, and each is told less often. Few groups are spread over all.
+
+    >>> places([2, 2], 2)
+    [{0: [0], 1: [0]}, {0: [1], 1: [1]}]
+    >>> places([2, 2, 2, 2], 2)
+    [{0: [0, 1], 2: [0, 1]}, {1: [0, 1], 3: [0, 1]}]
+    """
+    found: list[dict[int, list[int]]] = [{} for _ in range(workers)]
+    each, first = _workers_a_group(sizes, workers), 0
+    for group, size in enumerate(sizes):
+        for i in range(size):
+            found[(first + i % each) % workers].setdefault(group, []).append(i)
+        first += min(each, size)  # who comes next
+    return found
+
+
+def _workers_a_group(sizes: Sequence[int], workers: int) -> int:
+    """The fewest with which every worker has as much to do as any other, in several groups."""
+    count, size = len(sizes), sizes[0]
+    if len(set(sizes)) == 1:
+        for each in range(1, min(size, workers)):
+            if size % each == 0 and count * each % workers == 0 and count * each >= GROUPS_A_WORKER * workers:
+                return each
+    return workers
 
 
 class _Pipe(NamedTuple):

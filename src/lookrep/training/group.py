@@ -5,6 +5,7 @@ programs of them, which take and give it in few pieces. When they run, and what 
 `lookrep.training.hosted`.
 """
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -99,8 +100,8 @@ class OnDevice:
             episode_return=jnp.zeros(agents),
         )
 
-    def compiled(self, shapes: GroupState) -> Programs:
-        """Programs of one's own: what is compiled for one group is never another's."""
+    def compiled(self, shapes: GroupState) -> Callable[[], Programs]:
+        """Makes programs for one group after another: what is compiled for one is never another's."""
         agents = shapes.agents
         computed = (jax.eval_shape(self.agent.compute, p) for p in (agents.online, agents.target.params))
         online, target = map(Packing, computed)
@@ -134,15 +135,21 @@ class OnDevice:
             state, new = self.turn(unpack(packed))
             return pack(state), None if new is None else target.pack(new)
 
-        return Programs(
-            pack,
-            unpack,
-            jax.jit(copies),
-            jax.jit(look, donate_argnums=(1, 2), keep_unused=True, **_for_a_look()),
-            jax.jit(remember, donate_argnums=0),
-            jax.jit(learn, donate_argnums=(0, 1)),
-            jax.jit(turn, donate_argnums=0),
-        )
+        # To trace an update takes seconds; every group's compiler takes up the same trace.
+        learn, turn = jax.jit(learn, inline=True), jax.jit(turn, inline=True)
+
+        def own() -> Programs:
+            return Programs(
+                pack,
+                unpack,
+                jax.jit(copies),
+                jax.jit(_another(look), donate_argnums=(1, 2), keep_unused=True, **_for_a_look()),
+                jax.jit(_another(remember), donate_argnums=0),
+                jax.jit(_another(learn), donate_argnums=(0, 1)),
+                jax.jit(_another(turn), donate_argnums=0),
+            )
+
+        return own
 
     def draw_chances(
         self, keys: jax.Array, first_step: jax.Array, legal: jax.Array | None
@@ -225,6 +232,16 @@ def _without(state: GroupState) -> GroupState:
 
 def _pushed(recent: jax.Array, newest: jax.Array) -> jax.Array:
     return jnp.concatenate([recent[1:], newest[None].astype(recent.dtype)])
+
+
+def _another(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, which JAX takes for another one: it compiles it anew."""
+
+    @functools.wraps(function)
+    def another(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    return another
 
 
 def _for_a_look() -> dict[str, Any]:

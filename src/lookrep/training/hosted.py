@@ -80,8 +80,8 @@ class HostedEngine:
         self._measure = jax.jit(self.population.row, donate_argnums=0)
         # A CUDA graph is made for certain memory: groups that shared one would rewrite it in every call.
         own = jax.default_backend() == "gpu"
-        compiled = partial(self._device.compiled, self._shapes()[0]._replace(seen=None, greedy=None))
-        self._programs = [compiled() for _ in range(count)] if own else count * [compiled()]
+        new = self._device.compiled(self._shapes()[0]._replace(seen=None, greedy=None))
+        self._programs = [new() for _ in range(count)] if own else count * [new()]
         self._put = jax.jit(partial(lax.dynamic_update_slice_in_dim, axis=0), donate_argnums=0)
         self.watch, settings = Stopwatch(), config.settings
         self._rules = Rules(
