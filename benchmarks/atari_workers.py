@@ -21,7 +21,8 @@ from lookrep.hosted import Workers, processes
 
 def main() -> None:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("--cases", nargs="+", default=["96/8/16", "256/16/16"], metavar="AGENTS/GROUPS/WORKERS")
+    names = "AGENTS/GROUPS/WORKERS"
+    words.add_argument("--cases", nargs="+", type=numbers, default=[(96, 8, 16), (256, 16, 16)], metavar=names)
     words.add_argument("--groups-a-worker", type=int, nargs="+", default=[processes.GROUPS_A_WORKER])
     words.add_argument("--game", default="Breakout")
     words.add_argument("--host-us", type=float, default=450.0, help="of the host thread, for a group's step")
@@ -34,7 +35,14 @@ def main() -> None:
         for case in chosen.cases:
             for least in chosen.groups_a_worker:
                 processes.GROUPS_A_WORKER = least
-                measure(chosen, emulators, *map(int, case.split("/")))
+                measure(chosen, emulators, *case)
+
+
+def numbers(text: str) -> tuple[int, int, int]:
+    agents, groups, workers = map(int, text.split("/"))
+    if not 1 <= groups <= agents or workers < 1:
+        raise ValueError
+    return agents, groups, workers
 
 
 def measure(chosen: argparse.Namespace, emulators: Emulators, agents: int, groups: int, workers: int) -> None:

@@ -67,7 +67,7 @@ case ${1:?A, B, C, D, E, F, G or options} in
     bench "${case[@]}" --agents 256 --groups 16 --game Freeway
     ;;
   G) # the emulators' part of it, without a GPU: how many workers, and how many for each group
-    python3 benchmarks/atari_workers.py --cases 256/16/16 --groups-a-worker 2 4 99 --repeats 3
-    python3 benchmarks/atari_workers.py --cases 256/16/32 256/8/16 96/8/16 --groups-a-worker 2 --repeats 3
+    python3 benchmarks/atari_workers.py --cases 256/16/16 96/8/16 --groups-a-worker 2 3 99 --repeats 3
+    python3 benchmarks/atari_workers.py --cases 256/16/32 256/8/16 --repeats 3
     ;;
 esac
