@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import threading
+from multiprocessing.pool import ThreadPool
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from lookrep.benchmarks import atari
 from lookrep.benchmarks.atari import Case
 from lookrep.config import preset
+from lookrep.errors import UserError
 
 
 class Steady:
@@ -68,6 +70,18 @@ def test_one_that_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
     assert barrier.broken
     monkeypatch.setattr(atari, "Trainer", Steady)
     assert atari._train_beside(Case(agents=1)) == ([], {})  # the others leave it to that one to say so
+
+
+def test_what_one_of_several_says_is_what_is_said() -> None:
+    with ThreadPool(2) as pool:
+        trainers = [pool.apply_async(lambda: ([], {})), pool.apply_async(lambda: 1 // 0)]
+        with pytest.raises(ZeroDivisionError):
+            atari._raise_what_happened(trainers)
+
+
+def test_emulators_of_a_game_that_is_not_there_are_not_started() -> None:
+    with pytest.raises(UserError, match="did you mean atari/Breakout"):
+        atari.Emulators("Brekout", 2)
 
 
 def test_emulators_alone_are_timed_in_the_seconds_between(monkeypatch: pytest.MonkeyPatch) -> None:

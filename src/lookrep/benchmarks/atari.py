@@ -23,7 +23,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lookrep.config import Precision, ReplayMemory, RunConfig, TargetName, preset
-from lookrep.hosted import make, worker
+from lookrep.errors import UserError
+from lookrep.hosted import check, make, worker
 from lookrep.training.hosted import HostedEngine
 
 REPEATS = 5
@@ -36,6 +37,7 @@ FIRST_STEPS = WARMUP_STEPS + 40  # with the target's first turn, and everything 
 STEPS_AT_A_TIME = 200  # starting and ending costs a millisecond or two
 WORKER = worker.__name__  # in a worker's command line
 PATIENCE_SECONDS = 600.0  # for processes that are still compiling
+LAST_WORDS_SECONDS = 10.0
 
 _barrier: Any = None  # in a process of `measure_together`
 _emulator: Any = None  # in one of `Emulators`
@@ -58,6 +60,7 @@ class Emulators:
     """Free-running emulators, one in each of some processes, which play when asked to."""
 
     def __init__(self, game: str, processes: int) -> None:
+        check(f"atari/{game}")  # or a pool would start processes that fail for ever
         context = multiprocessing.get_context("spawn")
         self.processes = processes
         self._pool = context.Pool(processes, _bring_an_emulator, (game, context.Barrier(processes)))
@@ -191,11 +194,16 @@ def measure_together(case: Case, processes: int, emulators: Emulators) -> dict[s
     barrier, alone = context.Barrier(processes + 1), []
     with context.Pool(processes, _meet_at, (barrier,)) as pool:
         trainers = [pool.apply_async(_train_beside, (case,)) for _ in range(processes)]
-        with contextlib.suppress(threading.BrokenBarrierError):  # then one of them will say what happened
+        try:
             for _ in range(REPEATS + 1):
                 alone.append(emulators.speed())
                 barrier.wait(PATIENCE_SECONDS)
                 barrier.wait(PATIENCE_SECONDS)
+        except threading.BrokenBarrierError as error:
+            _raise_what_happened(trainers)
+            raise UserError(
+                f"one of {processes} processes was lost, or not ready in {PATIENCE_SECONDS:.0f} s"
+            ) from error
         each = [trainer.get() for trainer in trainers]
     found = np.array([speeds for speeds, _ in each]).sum(axis=0)
     spent = {what: round(statistics.median(spent.get(what, 0) for _, spent in each)) for what in each[0][1]}
@@ -206,6 +214,12 @@ def measure_together(case: Case, processes: int, emulators: Emulators) -> dict[s
         **_speeds(found.tolist(), alone[1:]),
         "microseconds_a_step": spent,
     }
+
+
+def _raise_what_happened(trainers: list[Any]) -> None:
+    for trainer in trainers:
+        with contextlib.suppress(multiprocessing.TimeoutError):  # it was killed
+            trainer.get(LAST_WORDS_SECONDS)
 
 
 def _speeds(found: list[float], alone: list[float]) -> dict[str, Any]:
