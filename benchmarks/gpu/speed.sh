@@ -9,7 +9,7 @@ export JAX_COMPILATION_CACHE_DIR=${JAX_COMPILATION_CACHE_DIR:-$(mktemp -d)}
 bench() {
   echo "# $* (at $SECONDS s)"
   nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader,nounits --loop=1 >"$busy" 2>/dev/null &
-  timeout "${LIMIT:-120}" $LOOKREP bench atari "$@" ${CASE:-} >/dev/null 2>"$said" || tail -5 "$said"
+  timeout "${LIMIT:-180}" $LOOKREP bench atari "$@" ${CASE:-} >/dev/null 2>"$said" || tail -5 "$said"
   kill $! 2>/dev/null || true
   grep '^{"' "$said" || true
   if [ -s "$busy" ]; then echo "# the GPU was busy in the last seconds for $(tail -12 "$busy" | tr '\n' ' ')% of the time"; fi
@@ -58,16 +58,14 @@ case ${1:?A, B, C, D, E, F, G or options} in
     bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 2 --replay-capacity-steps 270000
     bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 3 --replay-capacity-steps 270000
     ;;
-  F) # more groups still, and larger ones; a replay that fits all of them, so that programs are compiled once
-    case=(--precision bf16 --replay-capacity-steps 45000)
-    bench "${case[@]}" --agents 256 --groups 16
-    bench "${case[@]}" --agents 256 --groups 16 --workers 32
-    bench "${case[@]}" --agents 192 --groups 12
-    bench "${case[@]}" --agents 96 --groups 8
-    bench "${case[@]}" --agents 256 --groups 16 --game Freeway
+  F) # more groups still, and larger ones
+    bench --precision bf16 --agents 256 --groups 16 --replay-capacity-steps 45000
+    bench --precision bf16 --agents 256 --groups 16 --replay-capacity-steps 45000 --workers 32
+    bench --precision bf16 --agents 384 --groups 16 --replay-capacity-steps 30000 --workers 32
+    bench --precision bf16 --agents 384 --groups 16 --replay-capacity-steps 30000 --workers 32 --game Freeway
     ;;
   G) # the emulators' part of it, without a GPU: how many workers, and how many for each group
-    python3 benchmarks/atari_workers.py --cases 256/16/16 96/8/16 --groups-a-worker 2 3 99 --repeats 3
+    python3 benchmarks/atari_workers.py --cases 256/16/16 192/12/16 96/8/16 --groups-a-worker 2 3 99 --repeats 3
     python3 benchmarks/atari_workers.py --cases 256/16/32 256/8/16 --repeats 3
     ;;
 esac

@@ -201,7 +201,7 @@ class RunConfig:
     workers: int | None = None
     """processes that step environments on the host; 0: none, in this one; default: one per core, 0 for Gymnasium"""
     groups: int | None = None
-    """parts of the population that take turns, so that emulators play while the device learns; default: up to 8"""
+    """parts of the population that take turns, so that emulators play while the device learns; default: up to 16"""
     settings: AgentConfig = field(default_factory=lambda: preset("rainbow"))
 
     def __post_init__(self) -> None:
