@@ -314,6 +314,6 @@ def _common(names: Sequence[str], spaces: Sequence[Spaces]) -> Spaces:
 def _default_groups(agents: int) -> int:
     """Not a matter of the machine: a checkpoint's arrays are by group. On 16 cores and an H200, two groups of 8 agents
     did 10 000 steps/s and four of 4 9200, but four of 8 13 400 and two of 16 12 000; eight of 12 16 100, six of 16
-    15 400; 16 of 16 0.69 of what the emulators could do and eight of 32 0.63."""
+    15 400. Without networks, 16 of 16 did 0.82 of what the emulators could and eight of 32 0.77."""
     from_agents = {16: 256, 8: 96, 6: 72, 4: 32, 2: 4}
     return next((count for count, least in from_agents.items() if agents >= least and agents % count == 0), 1)
