@@ -5,16 +5,17 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO := out/demo
 # Short, so that it fits a demo: a few minutes on two cores. Not the settings of a real study.
-DEMO_STUDY := minatar-targets --variant hard polyak replicate-all --seeds 3 --steps 24_000
-STUDIES := exact minatar-targets minatar-baselines minatar-kr minatar-recipe minatar-width network-pairs \
+DEMO_STUDY := minatar-targets --variant hard polyak replicate-all recipe --seeds 3 --steps 20_000
+STUDIES := exact minatar-targets minatar-baselines minatar-kr minatar-recipe minatar-lag minatar-width network-pairs \
   paper-ablation paper-kr paper-norms paper-55 atari-parity
 
-.PHONY: help demo test smoke lint types clean
+.PHONY: help demo test smoke lint types docs clean
 
 help:
 	@echo "make demo   install, then the paper's two exact examples, a small study on MinAtar, and its report"
 	@echo "make test   install, then the tests"
 	@echo "make smoke  install, then every built-in study in its smallest size (5 to 10 minutes)"
+	@echo "make docs   the guides, reference and results as a site with search: out/site/index.html"
 	@echo "make lint   ruff;  make types  mypy;  make clean  remove the environment"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -52,6 +53,14 @@ lint: $(STAMP)
 
 types: $(STAMP)
 	$(BIN)/mypy
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "Open out/site/index.html, or have it served: $(BIN)/mkdocs serve"
 
 clean:
 	rm -rf $(VENV)

@@ -17,8 +17,8 @@ from pathlib import Path
 import jax
 
 from lookrep.config import RunConfig, preset
-from lookrep.training import checkpoint
-from lookrep.training.hosted import HostedEngine, HostedState
+from lookrep.runs import checkpoint, names
+from lookrep.training.host.engine import HostEngine, HostState
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
         f"atari/{words.game}", "dopamine-rainbow", words.agents, steps=10**9 + 4, settings=settings,
         checkpoint_interval_steps=words.steps,
     )  # fmt: skip
-    engine = HostedEngine(config)
+    engine = HostEngine(config)
     with tempfile.TemporaryDirectory(dir=words.folder) as name:
         folder = Path(name)
         state = engine.place(None, {}, folder)
@@ -47,35 +47,38 @@ def main() -> None:
         engine.close(state)
         del state  # a GPU has room for its replay once
         began = time.perf_counter()
-        found = checkpoint.restore_latest(
-            folder / checkpoint.FOLDER, engine.shapes(), use=lambda tree, meta: engine.place(tree, meta, folder)
-        )
-        jax.block_until_ready([group.state.replay for group in found.tree.groups])
+        found = checkpoint.restore_latest(folder / names.CHECKPOINTS, engine.shapes())
+        state = engine.place(found.tree, found.meta, folder)
+        wait(state)
         print(json.dumps({"restore_seconds": round(time.perf_counter() - began, 3)}))
-        engine.close(found.tree)
-        del found
+        engine.close(state)
+        del found, state
     state = engine.init()
     state, seconds = played(engine, state, words.steps)
     print(json.dumps({"without_log": True, "agent_steps_per_second": round(words.agents * words.steps / seconds)}))
     engine.close(state)
 
 
-def played(engine: HostedEngine, state: HostedState, until_steps: int) -> tuple[HostedState, float]:
+def wait(state: HostState) -> None:
+    jax.block_until_ready([group.snapshot() for group in state.groups])
+
+
+def played(engine: HostEngine, state: HostState, until_steps: int) -> tuple[HostState, float]:
     began = time.perf_counter()
     state = engine.advance(state, until_steps)
-    jax.block_until_ready([group.state.agent_steps for group in state.groups])
+    wait(state)
     return state, time.perf_counter() - began
 
 
-def report(engine: HostedEngine, state: HostedState, folder: Path, until_steps: int, steps: int) -> None:
+def report(engine: HostEngine, state: HostState, folder: Path, until_steps: int, steps: int) -> None:
     """Play up to a checkpoint, make it, and say what it cost."""
     _, seconds = played(engine, state, until_steps)
     began = time.perf_counter()
     tree, meta = engine.saved(state, folder)
     flushed = time.perf_counter()
-    path = checkpoint.save(folder / checkpoint.FOLDER, until_steps, tree, meta)
+    path = checkpoint.save(folder / names.CHECKPOINTS, until_steps, tree, meta)
     ended = time.perf_counter()
-    new = [one for group in meta["frames"] for one in group if one.end_step > until_steps - steps]
+    new = [segment for segment in meta["frames"] if segment.end_step > until_steps - steps]
     agents = engine.config.agents
     row = {
         "agents": agents,
@@ -86,9 +89,9 @@ def report(engine: HostedEngine, state: HostedState, folder: Path, until_steps: 
         "new_frames_bytes_per_agent": sum(one.bytes for one in new) // agents,
         "new_frames_bytes_per_agent_uncompressed": steps * 84 * 84,
         "arrays_bytes_per_agent": (path / checkpoint.ARRAYS).stat().st_size // agents,
-        "manifest_bytes": (path / checkpoint.MANIFEST).stat().st_size,
-        "frames_bytes_on_disk_per_agent": sum(file.stat().st_size for file in folder.glob("replay/*/*.seg")) // agents,
-        "segments": len(list(folder.glob("replay/*/*.seg"))),
+        "manifest_bytes": (path / names.MANIFEST).stat().st_size,
+        "frames_bytes_on_disk_per_agent": sum(file.stat().st_size for file in folder.glob("replay/*.seg")) // agents,
+        "segments": len(list(folder.glob("replay/*.seg"))),
     }
     print(json.dumps(row), flush=True)
 

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lookrep import agent as agents
+from lookrep import agents
 from lookrep.config import preset
-from lookrep.hosted import make
+from lookrep.envs.host import make
 from lookrep.networks import NATURE_LAYERS
 from lookrep.replay import Batch
 
@@ -26,8 +26,8 @@ STACK, SIDE, REPEATS, EDGE = 4, 84, 40, 4096
 def main() -> None:
     settings = preset("dopamine-rainbow")
     env = make("atari/Breakout")
-    actions, batch = env.spaces.num_actions, settings.learning.batch_size
-    agent = agents.build(settings, (STACK, SIDE, SIDE), actions)
+    actions, batch = env.spec.num_actions, settings.learning.batch_size
+    agent = agents.Agent(settings, (STACK, SIDE, SIDE), actions)
     state = agent.init(jax.random.key(0))
     chance = np.random.default_rng(0)
     frames = jnp.asarray(chance.integers(0, 256, (batch, STACK, SIDE, SIDE), dtype=np.uint8))

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import ale_py
 import numpy as np
 
-from lookrep.hosted import atari_roms
-from lookrep.studies import parity
+from lookrep.analysis import parity
+from lookrep.envs.host import atari_roms
 
 FRAMES, FRAME_SKIP, ITERATIONS = 4000, 4, 5
 SECONDS = 120
@@ -123,11 +123,12 @@ def apart(reference: Path) -> dict[str, float]:
     one, other = parity.reference(reference).values()
 
     def of(game: str, i: int) -> float:
-        a, b = one[game][i], other[game][i]
+        a, b = np.array(one[game, i]), np.array(other[game, i])
         error = np.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
         return float(abs(a.mean() - b.mean()) / error)
 
-    return {game: round(float(np.mean([of(game, i) for i in range(ITERATIONS)])), 1) for game in one if game in other}
+    games = dict.fromkeys(game for game, _ in one if (game, 0) in other)
+    return {game: round(float(np.mean([of(game, i) for i in range(ITERATIONS)])), 1) for game in games}
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ def ours(theirs_python: str) -> None:
 
 
 def games(theirs_python: str, folder: Path) -> dict[str, str]:
-    from lookrep.hosted.atari import Atari
+    from lookrep.envs.host.atari import Atari
 
     found = {}
     _run_theirs(theirs_python, "games", folder)
@@ -95,17 +95,16 @@ def games(theirs_python: str, folder: Path) -> dict[str, str]:
             outcome = env.step(action)
             return outcome.observation, outcome.reward, outcome.terminated
 
-        same = [a == b for a, b in zip(played(act, env.reset(0), env.spaces.num_actions), theirs, strict=True)]
+        same = [a == b for a, b in zip(played(act, env.reset(0), env.spec.num_actions), theirs, strict=True)]
         found[game] = f"{sum(same)} of {len(same)} steps the same, score {sum(reward for _, reward in theirs):g}"
     return found
 
 
 def updates(theirs_python: str, folder: Path) -> dict[str, Any]:
-    from lookrep import agent as agents
-    from lookrep import config
+    from lookrep import agents, config
     from lookrep.replay import Batch
 
-    agent = agents.build(config.preset("dopamine-rainbow", "atari/Assault"), (4, 84, 84), ACTIONS)
+    agent = agents.Agent(config.preset("dopamine-rainbow", "atari/Assault"), (4, 84, 84), ACTIONS)
     state, other = (agent.init(jax.random.key(seed)) for seed in (0, 1))  # so that the target is another network
     before, target = state.online, other.online
     losses, priorities = [], []
@@ -136,7 +135,7 @@ def _run_theirs(python: str, what: str, folder: Path) -> None:
 
 
 def flat(prefix: str, params: Any) -> dict[str, np.ndarray]:
-    """Our parameters under Dopamine's names and in its layout (`lookrep.convolutions` has ours)."""
+    """Our parameters under Dopamine's names and in its layout (`lookrep.networks.convolutions` has ours)."""
     found = {}
     for layer, (size, stride, channels, features) in enumerate(LAYERS):
         blocks = size // stride

@@ -23,9 +23,10 @@ from jax.experimental import topologies
 from jax.sharding import SingleDeviceSharding
 
 from lookrep.config import RunConfig, preset
-from lookrep.hosted import check
-from lookrep.training import group
-from lookrep.training.population import agent_key
+from lookrep.envs.host import check
+from lookrep.training.host import programs
+from lookrep.training.host.buffers import ObservationBuffer, packet_row
+from lookrep.training.population import Population, agent_key
 
 BYTES = {"f32": 4, "bf16": 2, "u8": 1, "s32": 4, "u32": 4, "pred": 1}
 NOTHING_TO_DO = ("parameter", "bitcast", "constant", "tuple", "get-tuple-element")
@@ -34,7 +35,7 @@ NOTHING_TO_DO = ("parameter", "bitcast", "constant", "tuple", "get-tuple-element
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("gpu", type=Path, help="description of the GPU")
-    parser.add_argument("program", choices=("look", "learn", "turn"))
+    parser.add_argument("program", choices=("observe", "learn", "follow"))
     parser.add_argument("--agents", type=int, default=1)
     parser.add_argument("--agent", default="dopamine-rainbow", help="preset")
     parser.add_argument("--game", default="Breakout")
@@ -58,35 +59,30 @@ def lower(words: argparse.Namespace) -> Any:
     """The program with arguments that are on that GPU, as far as the compiler knows."""
     described = topologies.get_topology_desc("", "cuda", target_config=words.gpu.read_text(), topology="1x1x1")
     place = SingleDeviceSharding(described.devices[0])
-    name, spaces, settings = f"atari/{words.game}", check(f"atari/{words.game}"), preset(words.agent)
+    name, spec, settings = f"atari/{words.game}", check(f"atari/{words.game}"), preset(words.agent)
     network = dataclasses.replace(settings.network, precision=words.precision)
     replay = dataclasses.replace(settings.replay, replay_capacity_steps=4000, warmup_steps=1000)
     settings = dataclasses.replace(settings, network=network, replay=replay)
     config = RunConfig(name, words.agent, words.agents, steps=10**6, settings=settings)
     # What is asked of the backend decides how networks are built. There is no host memory to pin here.
     jax.default_backend = lambda: "gpu"
-    group.memory_of_actions = lambda: None
-    device = group.OnDevice(config, spaces, words.agents)
+    programs.action_memory = lambda: None
+    functions = programs.GroupFunctions(Population(config, spec, words.agents, spec.frame_stack), spec)
     numbers = jnp.arange(words.agents, dtype=jnp.uint32)
-    new = jax.eval_shape(lambda: device.new(jax.vmap(partial(agent_key, 0))(numbers), None))
-    state = new._replace(seen=None, greedy=None)
-    programs = device.compiled(state)()
-    packed, copies = jax.eval_shape(programs.pack, state), jax.eval_shape(programs.copies, state)
-
-    def zeros(*shape: int, dtype: Any = jnp.uint8) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(shape, dtype)
-
-    steps, frame = settings.learning.steps_per_update, spaces.observation_shape
-    recent, outcome = zeros(steps + 1, words.agents, *frame), zeros(steps, words.agents, 4, dtype=jnp.float32)
-    eyes = group.Eyes(new.seen, recent, outcome, None)
-    parcel = zeros(words.agents, math.prod(frame) + group.TAIL)
+    snapshot = jax.eval_shape(lambda: functions.new(jax.vmap(partial(agent_key, 0))(numbers), None))
+    compiled = programs.compiler(functions, snapshot.learner)()
+    learner, copies = (jax.eval_shape(f, snapshot.learner) for f in (compiled.pack, compiled.copies))
+    buffer = jax.eval_shape(
+        lambda seen: ObservationBuffer.begin(seen, spec, functions.cycle_steps), snapshot.observation
+    )
+    packet = jax.ShapeDtypeStruct((words.agents, packet_row(spec).itemsize), jnp.uint8)
     arguments = {
-        "look": (copies.online, eyes, new.greedy, parcel, None, None),
-        "learn": (packed, *(copies if device.low else (None, None)), eyes),
-        "turn": (packed,),
+        "observe": (copies[0] or learner.online, buffer, snapshot.greedy, packet, None, None),
+        "learn": (learner, *copies, buffer),
+        "follow": (learner,),
     }[words.program]
     placed = jax.tree.map(lambda a: jax.ShapeDtypeStruct(a.shape, a.dtype, sharding=place), arguments)
-    return getattr(programs, words.program).lower(*placed)
+    return getattr(compiled, words.program).lower(*placed)
 
 
 def kernels(text: str) -> list[dict[str, Any]]:

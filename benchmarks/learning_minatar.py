@@ -1,4 +1,4 @@
-"""The runs behind docs/learning.md: rainbow with each target update on three MinAtar games, 16 agents, 1 M steps.
+"""The runs behind docs/notes/first-runs.md: rainbow with each target update on three MinAtar games, 1 M steps.
 
     python benchmarks/learning_minatar.py runs/learning [JOB ...]
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lookrep.config import AgentConfig, RunConfig, preset
-from lookrep.training import run
+from lookrep.training import session as run
 
 GAMES = ("breakout", "freeway", "space_invaders")
 AGENTS, STEPS = 16, 1_000_000
@@ -25,7 +25,8 @@ def jobs() -> dict[str, tuple[str, AgentConfig]]:
     base = preset("rainbow")
 
     def target(**changes: Any) -> AgentConfig:
-        return dataclasses.replace(base, target=dataclasses.replace(base.target, **changes))
+        papers = {"replicate_updates": 25, "replicate_learning_rate": None}  # the paper's ratio and step size
+        return dataclasses.replace(base, target=dataclasses.replace(base.target, **papers | changes))
 
     found = {
         f"{game}-{name}": (game, target(target=name)) for game in GAMES for name in ("hard", "polyak", "replicate")

@@ -12,12 +12,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, NullLocator
 from PIL import Image
 
-from lookrep.studies.bootstrap import Band, Estimate
-from lookrep.studies.figures import notes, style
-from lookrep.studies.figures.per_game import per_environment
-from lookrep.studies.results import Results
-from lookrep.studies.scores import Axis, curves
-from lookrep.studies.statistics import aggregate_curve
+from lookrep.analysis.bootstrap import Band, Estimate
+from lookrep.analysis.figures import notes, style
+from lookrep.analysis.figures.per_game import per_environment
+from lookrep.analysis.results import Results
+from lookrep.analysis.scores import Axis, curves
+from lookrep.analysis.statistics import aggregate_curve
 
 Points = dict[str, dict[float, Estimate]]  # a line for each name: x → value
 COLORS = 128

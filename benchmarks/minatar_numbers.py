@@ -6,12 +6,12 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 
-from lookrep import agent, config, envs
-from lookrep.studies import results as results_files
-from lookrep.studies.aggregate import Floats, environment_means, nanmean
-from lookrep.studies.bootstrap import Estimate, estimate
-from lookrep.studies.results import Results
-from lookrep.studies.scores import FINAL_SHARE, Axis, counts, curves, final_scores, target_settings
+from lookrep import agents as agent
+from lookrep import config, envs
+from lookrep.analysis.aggregate import Floats, environment_means, nanmean
+from lookrep.analysis.bootstrap import Estimate, estimate
+from lookrep.analysis.results import Results
+from lookrep.analysis.scores import FINAL_SHARE, Axis, counts, curves, final_scores, target_settings
 
 RESAMPLES = 10_000
 
@@ -77,8 +77,7 @@ def reach(results: Results, variant: str, env: str) -> float:
 
 def parameters(results: Results, variant: str) -> int:
     """Of the target network, on the first game."""
-    runs = (run for run in results_files.populations(results.folder) if results_files.variant_of(run) == variant)
-    run = config.load(next(runs))
+    run = config.from_json({name: value for name, value in results.configs[variant].items() if name != "versions"})
     spaces = envs.make(run.env)
     target = agent.build(run.settings, spaces.observation_shape, spaces.num_actions).target
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(jax.eval_shape(target.init, jax.random.key(0))))

@@ -27,16 +27,16 @@ from minatar_numbers import (
     transitions,
 )  # fmt: skip
 
+from lookrep.analysis import results as results_files
+from lookrep.analysis.aggregate import Floats, environment_means, iqm, probability_of_improvement
+from lookrep.analysis.bootstrap import Estimate, estimate
+from lookrep.analysis.figures import notes
+from lookrep.analysis.figures.style import game
+from lookrep.analysis.results import Results
+from lookrep.analysis.scores import counts, curves, final_scores, target_settings
+from lookrep.analysis.statistics import headline
 from lookrep.errors import UserError
 from lookrep.files import write_whole
-from lookrep.studies import results as results_files
-from lookrep.studies.aggregate import Floats, environment_means, iqm, probability_of_improvement
-from lookrep.studies.bootstrap import Estimate, estimate
-from lookrep.studies.figures import notes
-from lookrep.studies.figures.style import game
-from lookrep.studies.results import Results
-from lookrep.studies.scores import counts, curves, final_scores, target_settings
-from lookrep.studies.statistics import headline
 
 MEASURES = {
     "function_gap": "function gap",

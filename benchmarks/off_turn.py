@@ -1,4 +1,6 @@
-"""What a target update costs a population outside its turn, for growing K_R: it should not depend on it.
+"""What a target update costs outside its turn, for growing K_R: it should not depend on it.
+
+First a population inside `jit`, then one agent in a plain Python loop.
 
 python benchmarks/off_turn.py
 """
@@ -11,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from lookrep import losses, targets
+from lookrep import distances, targets
 
 AGENTS, INPUTS, WIDTH, BATCH, EVERY = 16, 64, 256, 32, 1000
 
@@ -20,9 +22,9 @@ def value(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
     return jnp.tanh(x @ params["a"]) @ params["b"]
 
 
-def microseconds(k_r: int, online_updates: int) -> float:
-    """Median time of one jitted update of the whole population."""
-    rule = targets.replicate(EVERY, k_r, optax.adam(1e-3), losses.squared_distance(value))
+def microseconds(k_r: int, online_updates: int, jitted: bool = True) -> float:
+    """Median time of one update: jitted, of the whole population; else of its first agent."""
+    rule = targets.replicate(EVERY, k_r, optax.adam(1e-3), distances.squared(value))
     keys = jax.random.split(jax.random.key(0), AGENTS)
     online = jax.vmap(
         lambda key: {"a": jax.random.normal(key, (INPUTS, WIDTH)) / 8, "b": jax.random.normal(key, (WIDTH, 4)) / 16}
@@ -32,6 +34,9 @@ def microseconds(k_r: int, online_updates: int) -> float:
         jax.vmap(lambda s, w, t: rule.update(s, w, t, batches=lambda k: x), in_axes=(0, 0, None)), donate_argnums=0
     )
     state = jax.vmap(rule.init)(online, jax.tree.map(lambda leaf: 0.5 * leaf, online))
+    if not jitted:
+        state, online = jax.tree.map(lambda leaf: leaf[0], (state, online))
+        update = lambda s, w, t: rule.update(s, w, t, batches=lambda k: x)  # noqa: E731
     state = jax.block_until_ready(update(state, online, online_updates))
     times = []
     for _ in range(200 if online_updates % EVERY else 5):
@@ -43,4 +48,6 @@ def microseconds(k_r: int, online_updates: int) -> float:
 
 if __name__ == "__main__":
     for k_r in (1, 10, 100, 1000):
-        print(json.dumps({"K_R": k_r, "off_turn_us": microseconds(k_r, 1), "on_turn_us": microseconds(k_r, EVERY)}))
+        for jitted in (True, False):
+            off, on = (microseconds(k_r, online_updates, jitted) for online_updates in (1, EVERY))
+            print(json.dumps({"K_R": k_r, "jit": jitted, "off_turn_us": off, "on_turn_us": on}))

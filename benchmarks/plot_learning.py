@@ -13,7 +13,7 @@ import numpy as np
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-from lookrep.training import metrics
+from lookrep.runs import metrics
 
 STYLES = {  # colour-blind safe (Okabe-Ito), and told apart in print by the line
     "hard": ("#000000", "-", "hard copy, every 250 updates"),

@@ -15,8 +15,6 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +25,9 @@ import optax
 
 from lookrep import config as configs
 from lookrep import envs
-from lookrep.training import checkpoint
+from lookrep.runs import checkpoint, names
+from lookrep.training.engines import make_engine
 from lookrep.training.population import subkeys, typed
-from lookrep.training.run import make_engine
 
 STATES = 512  # on which the gap is measured
 TURNS: dict[str, dict[str, Any]] = {  # what differs from the run's own turn
@@ -125,9 +123,9 @@ def _measure(run: Path, turns: list[str]) -> None:
     if not envs.on_host(config.env):
         sys.exit(f"{config.env} is on the device: must be a run on Atari or Gymnasium")
     engine = make_engine(config)
-    place: Callable[..., Any] = partial(engine.place, folder=run)
-    restored = checkpoint.restore_latest(run / checkpoint.FOLDER, engine.shapes(), use=place)
-    pair = Pair(engine, restored.tree.groups[0].state)
+    restored = checkpoint.restore_latest(run / names.CHECKPOINTS, engine.shapes())
+    state = engine.place(restored.tree, restored.meta, run)
+    pair = Pair(engine, state.groups[0].state)
     library = jax.tree.map(lambda x: x[0], jax.jit(pair.population.target_turn)(pair.state).agents.target.params)
     by_hand, _ = pair.turned()
     differ, moved = (jax.tree.map(jnp.subtract, library, other) for other in (by_hand, pair.target))
@@ -145,7 +143,7 @@ def _measure(run: Path, turns: list[str]) -> None:
         (gap, spread), (gap_after, spread_after) = gaps[0], list(gaps.values())[-1]
         closes = {"gap": round(1 - gap_after / gap, 3), "spread": round(1 - spread_after / spread, 3)}
         print(json.dumps({"turn": name, "closes": closes, "gap_and_spread_after_steps": gaps}), flush=True)
-    engine.close(restored.tree)
+    engine.close(state)
 
 
 def _gradients(optimizer: Any) -> dict[str, float]:

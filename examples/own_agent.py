@@ -1,4 +1,4 @@
-"""A complete DQN on CartPole in plain JAX and flax. From lookrep it uses `lookrep.targets`, and nothing else.
+"""A complete DQN on CartPole in plain JAX and flax. From lookrep it uses the target update, and nothing else.
 
     python examples/own_agent.py --target replicate      (or hard, polyak)
 
@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from lookrep import targets  # <-
+from lookrep import distances, targets  # <-
 
 CAPACITY, WARMUP, BATCH, DISCOUNT, TIME_LIMIT = 50_000, 1_000, 128, 0.99, 500
 
@@ -30,15 +30,12 @@ class Q(nn.Module):
 Q_VALUES = Q().apply
 
 
-def function_gap(target: Any, online: Any, x: jax.Array) -> jax.Array:  # <- what "the same function" means to you
-    return jnp.mean((Q_VALUES(target, x) - Q_VALUES(online, x)) ** 2)  # <-
-
-
-TARGETS = {
+Rule = targets.ParameterRule | targets.Replicate
+TARGETS: dict[str, Rule] = {
     "hard": targets.hard(every_updates=100),
     "polyak": targets.polyak(tau=0.01),
-    "replicate": targets.replicate(
-        every_updates=100, updates=100, optimizer=optax.adam(1e-3), distance=function_gap
+    "replicate": targets.replicate(  # <- the distance says what "the same function" means to you
+        every_updates=100, updates=100, optimizer=optax.adam(1e-3), distance=distances.squared(Q_VALUES)
     ),  # <-
 }
 
@@ -73,7 +70,7 @@ class Agent(NamedTuple):
     key: jax.Array
 
 
-def start(key: jax.Array, rule: targets.TargetUpdate, optimizer: optax.GradientTransformation) -> Agent:
+def start(key: jax.Array, rule: Rule, optimizer: optax.GradientTransformation) -> Agent:
     params = Q().init(key, jnp.zeros(4))
     shapes = ((CAPACITY, 4), (CAPACITY,), (CAPACITY, 4), (CAPACITY,))
     dtypes = (jnp.float32, jnp.int32, jnp.float32, jnp.float32)
@@ -82,7 +79,7 @@ def start(key: jax.Array, rule: targets.TargetUpdate, optimizer: optax.GradientT
     return Agent(params, optimizer.init(params), target, memory, jnp.zeros(4), jnp.int32(0), jnp.float32(0), key)
 
 
-def step(rule: targets.TargetUpdate, optimizer: optax.GradientTransformation, agent: Agent, t: jax.Array) -> Any:
+def step(rule: Rule, optimizer: optax.GradientTransformation, agent: Agent, t: jax.Array) -> Any:
     key, explore, random_action, sample, again = jax.random.split(agent.key, 5)
 
     # act, and remember

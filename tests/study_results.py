@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lookrep.analysis.results import Results, Status, StudyMember
 from lookrep.studies.definition import Study, Variant, to_toml
-from lookrep.studies.results import Member, Results, Status
 
 TARGETS: dict[str, dict[str, Any]] = {
     "hard": {"target": "hard", "target_period_updates": 200},
@@ -51,6 +51,7 @@ def columns(asked: Study, changes: Mapping[str, Any], level: float, *, rows: int
     rise = steps / asked.steps
     return {
         "agent_steps": steps,
+        "steps_per_second": np.full(rows, 1e4),
         "online_updates": online,
         "target_updates": target,
         "episodes": np.full(rows, 5),
@@ -60,6 +61,9 @@ def columns(asked: Study, changes: Mapping[str, Any], level: float, *, rows: int
         "norm_online": 10 + 20 * rise,
         "norm_target": 10 + 15 * rise,
         "parameter_distance": 5 * rise,
+        "argmax_agreement": 0.5 + 0.4 * rise,
+        "r2_advantages": 0.2 + 0.3 * rise,
+        "r2_state_values": 0.8 + 0.1 * rise,
         "diverged": np.zeros(rows, bool),
     }
 
@@ -84,7 +88,7 @@ def results(
                     found = {name: values[: rows // 2] for name, values in found.items()}
                 elif status == "diverged":
                     found["diverged"][rows // 2 :] = True
-                members.append(Member(env, variant.name, seed, status, found))
+                members.append(StudyMember(env, variant.name, seed, status, found))
     return Results(asked, asked, Path("no such folder"), tuple(members), (), ())
 
 
@@ -97,7 +101,9 @@ def write(found: Results, folder: Path) -> Path:
             run = folder / "populations" / f"{env.replace('/', '_')}--{variant.name}"
             run.mkdir(parents=True)
             target = {"target": "hard", "target_period_updates": 250, "replicate_updates": 25} | variant.changes
-            (run / "config.json").write_text(json.dumps({"env": env, "settings": {"target": target}}))
+            plan = {"agents": found.study.seeds, "first_agent": 0, "steps": found.study.steps}
+            config = {"env": env, **plan, "checkpoint_interval_steps": 0, "settings": {"target": target}}
+            (run / "config.json").write_text(json.dumps(config))
             rows = [
                 {"agent": member.seed, **{name: values[row].item() for name, values in member.columns.items()}}
                 for member in found.of(env, variant.name)

@@ -12,6 +12,7 @@ from lookrep.config import (
     AgentConfig,
     ExplorationConfig,
     LearningConfig,
+    MethodConfig,
     NetworkConfig,
     ReplayConfig,
     RunConfig,
@@ -122,6 +123,26 @@ def test_the_list_of_agents_is_the_list_of_presets() -> None:
         ({"replicate_max_updates": 0}, "replicate_max_updates = 0: must be at least 1"),
         ({"replicate_learning_rate": 0.0}, "replicate_learning_rate = 0.0: must be a positive number"),
         ({"replicate_until_gap": -1.0}, "replicate_until_gap = -1.0: must be at least 0"),
+        ({"target_period_growth": 0.5}, "target_period_growth = 0.5: must be a number of at least 1"),
+        (
+            {"target_period_growth": 2.0, "target_period_most_updates": 9},
+            "target_period_most_updates = 9: must be",
+        ),
+        ({"kappa": -1.0}, "kappa = -1.0: must be a number of at least 0"),
+        ({"averaged_networks": 0}, "averaged_networks = 0: must be from 1 to 100"),
+        ({"averaged_networks": 2, "target": "polyak"}, "averaged_networks = 2: goes with --target hard or replicate"),
+        ({"averaged_networks": 2, "target": "replicate", "replicate_start": "online"}, "cannot begin with a copy of"),
+        ({"symmetric": True}, "takes gradient steps, --target hard does not"),
+        (
+            {"symmetric": True, "target": "replicate", "averaged_networks": 2},
+            "symmetric: the target learns from rewards",
+        ),
+        ({"shared_trunk": True, "target": "replicate"}, "shared_trunk: goes with --target hard or polyak"),
+        ({"shared_trunk": True, "reset_period_updates": 9}, "shared_trunk: a new online network cannot learn from"),
+        ({"regulariser": "parameters", "averaged_networks": 2}, "regulariser = 'parameters': needs a target with"),
+        ({"regulariser": "entropy"}, "regulariser = 'entropy': choose from none, values, function, parameters, churn"),
+        ({"bootstrap": "targets"}, "bootstrap = 'targets': did you mean 'target'?"),
+        ({"reset_period_updates": 0}, "reset_period_updates = 0: must be at least 1"),
         ({"agents": 0}, "agents = 0: must be at least 1"),
         ({"first_agent": -1}, "first_agent = -1: must be at least 0"),
         ({"seed": -1}, "seed = -1: must be at least 0"),
@@ -144,6 +165,7 @@ def test_a_value_that_makes_no_sense_is_refused_with_its_name(changes: dict[str,
         "replay": ReplayConfig,
         "exploration": ExplorationConfig,
         "target": TargetConfig,
+        "method": MethodConfig,
     }
 
     def of(kind: Any) -> dict[str, Any]:
@@ -204,26 +226,50 @@ def test_agents_are_numbered_within_their_game() -> None:
 
 def everything_changed() -> RunConfig:
     settings = AgentConfig(
-        NetworkConfig("mlp:8", "mlp:16", dueling=True, noisy=True, precision="bf16"),
-        LearningConfig("iqn", True, 5, True, 0.9, 16, 1e-3, 1e-8, 2, 11, -1.0, 1.0, 7),
+        NetworkConfig("mlp:8", "mlp:16", dueling=True, noisy=True, layer_norm=True, precision="bf16"),
+        LearningConfig("iqn", True, 5, True, 0.9, 16, 1e-3, 1e-8, 2, 11, -1.0, 1.0, 7, "opt:make"),
         ReplayConfig(2000, 100, True, "host"),
         ExplorationConfig(0.9, 0.1, 10),
         TargetConfig(
-            "replicate", 7, 0.1, 3, 9, "one", 4, 2e-3, 1e-8, "uniform", True, "online", 0.5, 77, "independent"
+            "replicate",
+            7,
+            1.5,
+            99,
+            0.1,
+            3,
+            9,
+            "one",
+            4,
+            2e-3,
+            1e-8,
+            "uniform",
+            True,
+            "online",
+            0.5,
+            77,
+            "independent",
+            "opt:make",
+        ),
+        MethodConfig(
+            "mine", "online", "function", 0.5, "reset", symmetric=True, reset_period_updates=7, reset_updates=8
         ),
     )
     return RunConfig("probes:Museum", "iqn", 4, 3, 2000, 5, 200, 400, 2, 1, 2, settings)
 
 
+NOT_WITH_OTHERS = ("averaged_networks", "shared_trunk")
+
+
 def changed_fields(config: Any, default: Any) -> int:
-    pairs = [(getattr(config, f.name), getattr(default, f.name)) for f in dataclasses.fields(config)]
+    names = [f.name for f in dataclasses.fields(config) if f.name not in NOT_WITH_OTHERS]
+    pairs = [(getattr(config, name), getattr(default, name)) for name in names]
     assert all(a != b for a, b in pairs)
     return sum(changed_fields(a, b) if dataclasses.is_dataclass(a) else 1 for a, b in pairs)
 
 
 def test_json_gives_back_every_setting() -> None:
     config = everything_changed()
-    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 51
+    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 64
     assert configs.from_json(json.loads(json.dumps(configs.to_json(config)))) == config
 
 
@@ -257,7 +303,7 @@ def test_what_a_file_leaves_out_is_what_its_agent_stands_for() -> None:
         (lambda d: d.update(settings=[]), "config: settings: expected an object, got []"),
         (lambda d: d["settings"].update(target="hard"), "config: settings: target: expected an object, got 'hard'"),
         (lambda d: d["settings"]["target"].update(target="soft"), "target = 'soft': choose from hard, polyak"),
-        (lambda d: d["settings"]["target"].update(target=[]), "target = []: choose from hard, polyak"),
+        (lambda d: d["settings"]["target"].update(target=[]), "target = []: must be str"),
         (lambda d: d["settings"]["target"].update(tau=2), "tau = 2.0: must be in (0, 1]"),
         (lambda d: d["settings"]["learning"].update(double=1), "double = 1: must be bool"),
         (lambda d: d["settings"]["learning"].update(discount="high"), "discount = 'high': must be float"),
@@ -302,3 +348,26 @@ def test_a_run_folder_stands_for_the_configuration_in_it(tmp_path: Path) -> None
 def test_what_runs_in_one_program_share_does_not_depend_on_how_environments_on_the_host_are_grouped() -> None:
     run = RunConfig("my_envs:Corridor", agents=4, groups=2, workers=3)
     assert configs.shared(run) == configs.shared(RunConfig("my_envs:Corridor", agents=6))
+
+
+def test_settings_that_are_left_out_are_what_the_agent_stands_for() -> None:
+    assert RunConfig("minatar/breakout", agent="dqn").settings == configs.preset("dqn")
+    assert RunConfig("atari/Pong", agent="rainbow").settings == configs.preset("rainbow", "atari/Pong")
+
+
+def test_ones_own_parts_are_named_by_module_and_a_misspelt_one_of_ours_is_refused() -> None:
+    assert LearningConfig(head="my_heads:head").head == "my_heads:head"
+    with pytest.raises(UserError, match=r"head = 'c52': did you mean 'c51'\?"):
+        AgentConfig(learning=LearningConfig(head="c52"))
+    with pytest.raises(UserError, match=r"optimizer = 'sgd': choose from adam, or write my_module:thing"):
+        AgentConfig(learning=LearningConfig(optimizer="sgd"))
+
+
+def test_runs_that_differ_in_numbers_and_targets_alone_share_a_program() -> None:
+    one = RunConfig("minatar/breakout", agent="rainbow")
+    numbers = dataclasses.replace(one.settings.learning, learning_rate=1e-3, adam_epsilon=1e-8, discount=0.9)
+    target = TargetConfig("replicate", replicate_updates=7)
+    other = configs.replace(one, settings=dataclasses.replace(one.settings, learning=numbers, target=target))
+    assert configs.shared(one) == configs.shared(other)
+    deeper = dataclasses.replace(one.settings, learning=dataclasses.replace(one.settings.learning, n_steps=5))
+    assert configs.shared(one) != configs.shared(configs.replace(one, settings=deeper))

@@ -3,6 +3,7 @@
 import dataclasses
 import doctest
 import importlib
+import inspect
 import re
 import shlex
 import typing
@@ -12,14 +13,15 @@ from typing import Any
 
 import pytest
 
+import lookrep
 from lookrep import cli, config
-from lookrep.commands import train
-from lookrep.commands.parsing import parse
+from lookrep.cli import train
+from lookrep.cli.parsing import parse
 from lookrep.errors import UserError
-from lookrep.training import metrics
+from lookrep.runs import metrics
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
 EACH = pytest.mark.parametrize("path", DOCUMENTS, ids=NAMES)
 
@@ -52,7 +54,12 @@ def anchors(path: Path) -> set[str]:
 # Code
 
 
-@EACH
+# Blocks of docs/in-your-agent.md run one by one, in their own test.
+CODE = [path for path in DOCUMENTS if blocks(path, "python") and path.name != "in-your-agent.md"]
+
+
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize("path", CODE, ids=lambda path: path.name)
 def test_the_python_in_a_document_runs_from_top_to_bottom(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,23 +76,18 @@ def test_the_python_in_a_document_runs_from_top_to_bottom(
     assert runner.summarize(verbose=False).failed == 0
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/training.md"])
-def test_the_environment_in_a_document_can_be_trained_on(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.usefixtures("quick_compilation")
+@pytest.mark.parametrize(("name", "module"), [("docs/training.md", "my_envs"), ("docs/python.md", "my_parts")])
+def test_a_file_in_a_document_works_with_the_command_below_it(
+    name: str, module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    source = next(block for block in blocks(ROOT / name, "python") if block.startswith("# my_envs.py"))
-    # A module of its own for each document: Python imports a name once.
-    module = "envs_of_" + re.sub(r"\W", "_", name)
+    source = next(block for block in blocks(ROOT / name, "python") if block.startswith(f"# {module}.py"))
     (tmp_path / f"{module}.py").write_text(source)
-    shown = (line for line in commands(ROOT / name) if "my_envs:" in " ".join(line))
-    environment, *flags = next(shown)[2:]
-    quick = (
-        "--steps 400 --warmup-steps 100 --log-interval-steps 400 --replay-capacity-steps 400 --network mlp:8 --quiet"
-    )
-    environment = environment.replace("my_envs", module)
-    assert cli.main(["train", environment, *flags, *quick.split()]) == 0
-    found = metrics.read(tmp_path / flags[flags.index("--out") + 1])
+    command = next(line for line in commands(ROOT / name) if f"{module}:" in " ".join(line))
+    quick = "--steps 400 --warmup-steps 100 --log-interval-steps 400 --replay-capacity-steps 400 --quiet"
+    assert cli.main([*command[1:], *quick.split()]) == 0
+    found = metrics.read(tmp_path / command[command.index("--out") + 1])
     assert found["agent_steps"].tolist() == [400]
     assert found["online_updates"].tolist() == [75]
 
@@ -118,6 +120,62 @@ def test_every_name_of_ours_in_a_document_can_be_imported(path: Path) -> None:
                 found = getattr(found, attribute)
             break
         assert found is not None, f"{path.name} names {dotted}, which does not exist"
+
+
+def test_the_site_has_every_page_once() -> None:
+    """`make docs` says so, too, and more; it is not needed for this."""
+    linked = re.findall(r": ([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    made = ["index.md", "contributing.md", "changelog.md"]
+    made += [f"examples/{path.stem}.md" for path in ROOT.glob("examples/*.py")]
+    pages = [str(path.relative_to(ROOT / "docs")) for path in ROOT.glob("docs/**/*.md")]
+    assert sorted(linked) == sorted(made + pages)
+
+
+def test_architecture_names_files_and_methods_that_exist() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    files = [path for folder in ("src", "tests") for path in (ROOT / folder).glob("**/*.py")]
+    for name in set(re.findall(r"`([\w/]+\.py)`", text)):
+        assert any(str(path).endswith(f"/{name}") for path in files), f"docs/architecture.md names {name}"
+    source = "".join(path.read_text() for path in files)
+    for owner, method in set(re.findall(r"`([A-Z]\w+)\.(\w+)`", text)):
+        assert f"class {owner}" in source, f"docs/architecture.md names {owner}"
+        assert f"def {method}(" in source, f"docs/architecture.md names {owner}.{method}"
+
+
+PUBLIC = ("lookrep", "lookrep.targets", "lookrep.distances", "lookrep.losses", "lookrep.heads", "lookrep.methods")
+
+
+def public(module: str) -> dict[str, Any]:
+    """What a user of a module of ours imports from it."""
+    found = importlib.import_module(module)
+    names = getattr(found, "__all__", None) or [
+        name for name, thing in vars(found).items() if getattr(thing, "__module__", "") == module and name[0] != "_"
+    ]
+    return {f"{module}.{name}": getattr(found, name) for name in names}
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_reference_has_every_public_name_and_each_has_an_example_that_runs(module: str) -> None:
+    page = (ROOT / "docs/api.md").read_text()
+    shown = "".join(
+        block for name in ("api", "python", "targets") for block in blocks(ROOT / f"docs/{name}.md", "python")
+    )
+    names = public(module)
+    for name, thing in names.items():
+        if name == "lookrep.__version__" or inspect.ismodule(thing):
+            continue
+        assert f"`{name}`" in page, f"docs/api.md lacks {name}"
+        word, ours = name.rpartition(".")[2], getattr(thing, "__module__", "").startswith("lookrep")
+        example = ">>>" in (thing.__doc__ or "") or re.search(rf"\b{word}\b", shown)
+        made = f"{module}.{word.lower()}" in names  # by the function of that name, which has one
+        assert example or made or not ours, f"{name} has no example"
+
+
+def test_the_reference_names_every_method_of_a_run_and_the_guide_uses_it() -> None:
+    methods = {name for name in vars(lookrep.Run) if not name.startswith("_")}
+    assert methods <= set(re.findall(r"`(\w+)`", (ROOT / "docs/api.md").read_text()))
+    guide = "".join(blocks(ROOT / "docs/python.md", "python"))
+    assert {name for name in methods - {"agents"} if f".{name}(" not in guide} <= {"parameters"}
 
 
 def test_paper_to_code_has_every_numbered_part_and_says_what_is_missing() -> None:
@@ -157,8 +215,8 @@ def test_the_commands_are_found_in_blocks_and_in_running_text() -> None:
     found = commands(ROOT / "README.md")
     assert ["make", "demo"] in found
     assert ["lookrep", "play", "runs/first", "--video", "first.gif"] in found
-    assert ["lookrep", "exact", "two-state", "--figure", "docs/figures/two-state.png"] in found
-    assert sum(line.count("--resume") for line in commands(ROOT / "docs/training.md")) == 2
+    assert ["lookrep", "exact", "baird", "--method", "td"] in found
+    assert sum(line.count("--resume") for line in commands(ROOT / "docs/training.md")) == 3
 
 
 class Understood(Exception):
@@ -180,7 +238,7 @@ def test_every_command_in_a_document_is_understood(path: Path, monkeypatch: pyte
         assert name in cli.COMMANDS, f"{path.name} shows lookrep {name}, which is no command"
         if rest in ([], ["--help"]):
             continue  # the bare name of a command, in running text
-        command = importlib.import_module(f"lookrep.commands.{name}")
+        command = importlib.import_module(f"lookrep.cli.{name}")
         with monkeypatch.context() as patch:
             patch.setattr(command, "parse", parse_and_stop)
             try:

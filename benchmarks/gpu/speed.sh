@@ -9,7 +9,7 @@ export JAX_COMPILATION_CACHE_DIR=${JAX_COMPILATION_CACHE_DIR:-$(mktemp -d)}
 bench() {
   echo "# $* (at $SECONDS s)"
   nvidia-smi --query-gpu=utilization.gpu --format=csv,noheader,nounits --loop=1 >"$busy" 2>/dev/null &
-  timeout "${LIMIT:-180}" $LOOKREP bench atari "$@" ${CASE:-} >/dev/null 2>"$said" || tail -5 "$said"
+  timeout "${LIMIT:-180}" $LOOKREP bench atari --json "$@" ${CASE:-} >/dev/null 2>"$said" || tail -5 "$said"
   kill $! 2>/dev/null || true
   grep '^{"' "$said" || true
   if [ -s "$busy" ]; then echo "# the GPU was busy in the last seconds for $(tail -12 "$busy" | tr '\n' ' ')% of the time"; fi
@@ -33,10 +33,9 @@ case ${1:?A, B, C, D, E, F, G or options} in
     bench --precision bf16 --agents 16 --groups 2 --target replicate
     timeout "${LIMIT:-120}" python3 benchmarks/atari_checkpoint.py --agents "${AGENTS:-16}" --steps "${STEPS:-4000}" --checkpoints 3
     ;;
-  C) # what parity.sh can expect: float32 as JAX does it here, four agents in a process, or one in each of four
+  C) # what parity.sh can expect: float32 as JAX does it here, four agents in a process
     python3 benchmarks/gpu/check.py
     bench --agents 4 --groups 1 --replay-capacity-steps 100000
-    bench --agents 1 --processes 4 --replay-capacity-steps 100000 --game Krull
     ;;
   D) # what launching costs, under settings of XLA that might make it less
     case=(--precision bf16 --agents 4 --groups 1 --replay-capacity-steps 100000)
@@ -50,13 +49,11 @@ case ${1:?A, B, C, D, E, F, G or options} in
     TF_CPP_MIN_LOG_LEVEL=0 TF_CPP_MAX_VLOG_LEVEL=0 TF_CPP_VMODULE=command_executor=5,command_buffer_thunk=5 bench "${case[@]}"
     grep -oE "Record (update|create) [0-9]+ commands|[Nn]o (need to )?update[^:]*" "$said" | sort | uniq -c | sort -rn | head -5
     ;;
-  E) # emulators that wait less: more groups, or two trainers
+  E) # emulators that wait less: more groups
     bench --precision bf16 --agents 48 --groups 4 --replay-capacity-steps 270000
     bench --precision bf16 --agents 72 --groups 6 --replay-capacity-steps 180000
     bench --precision bf16 --agents 96 --groups 8 --replay-capacity-steps 130000
     bench --precision bf16 --agents 96 --groups 6 --replay-capacity-steps 130000
-    bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 2 --replay-capacity-steps 270000
-    bench --precision bf16 --agents 24 --processes 2 --workers 8 --groups 3 --replay-capacity-steps 270000
     ;;
   F) # more groups still, and larger ones
     bench --precision bf16 --agents 256 --groups 16 --replay-capacity-steps 45000

@@ -1,21 +1,94 @@
-"""Small files that appear whole or not at all, and tables as CSV."""
+"""Small files that appear whole or not at all, figures, and tables as CSV."""
 
+import contextlib
 import csv
 import io
+import json
 import os
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from lookrep.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FIGURE_FORMATS = ("png", "pdf", "svg")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write UTF-8 under another name first: a reader, or a kill, never meets half a file. Raises OSError."""
+def from_json(text: str | bytes) -> Any:
+    """What JSON says; ValueError whatever may be wrong with it, be it too deep."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def json_object(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. A missing file is a FileNotFoundError, all else that is wrong one line."""
+    try:
+        data = from_json(path.read_bytes())
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: not readable as JSON ({error})") from None
+    if not isinstance(data, dict):
+        raise UserError(f"{path}: must hold one JSON object")
+    return data
+
+
+def from_toml(text: str, where: str) -> dict[str, Any]:
+    """A TOML table; one line about `where` if it is none."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        said = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
+        raise UserError(f"{where}: not readable as TOML ({said})") from None
+
+
+@contextlib.contextmanager
+def writing(what: str) -> Iterator[None]:
+    """What the system refuses in this block becomes one line about `what`."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(f"{what} cannot be written: {error.strerror or error}") from None
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write (text as UTF-8) under another name first: a reader, or a kill, never meets half a file. Raises OSError."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        unfinished.write_bytes(text.encode())
+        unfinished.write_bytes(content.encode() if isinstance(content, str) else content)
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_new(path: Path, content: str) -> None:
+    """The same where no file may be yet: FileExistsError if there is one, also from a writer at the same instant."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        unfinished.write_bytes(content.encode())
+        try:
+            os.link(unfinished, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            with open(path, "xb") as file:
+                file.write(content.encode())
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def same_file(handle: int, path: Path) -> bool:
+    """Whether an open file is still what has this name: it may have been moved, deleted or replaced."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except OSError:
+        return False
 
 
 def sync_folder(folder: Path) -> None:
@@ -41,3 +114,31 @@ def as_csv(rows: Sequence[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
+
+
+def check_figure_path(path: Path) -> None:
+    """Refuse, before any computing, a format we cannot write or a place where no file can be; make the folder."""
+    if path.suffix.lstrip(".").lower() not in FIGURE_FORMATS:
+        raise UserError(f"figure '{path}': the name should end in .{', .'.join(FIGURE_FORMATS)}")
+    if path.is_dir():
+        raise UserError(f"figure '{path}': is a folder")
+    with writing(f"figure '{path}'"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        existed = path.exists()
+        with path.open("ab"):
+            pass
+        if not existed:
+            path.unlink()
+
+
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write in the format of the suffix; the file appears whole or not at all, and equal input gives equal bytes."""
+    import matplotlib as mpl
+
+    kind = path.suffix.lstrip(".").lower()
+    metadata: dict[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
+    buffer = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "lookrep"}):
+        figure.savefig(buffer, format=kind, dpi=200, metadata=metadata)
+    with writing(f"figure '{path}'"):
+        write_whole(path, buffer.getvalue())

@@ -1,11 +1,7 @@
 """The benchmark's arithmetic; how fast anything is, no test says."""
 
 import dataclasses
-import itertools
-import threading
-from multiprocessing.pool import ThreadPool
 
-import numpy as np
 import pytest
 
 from lookrep.benchmarks import atari
@@ -44,39 +40,6 @@ class Clock:
 
 
 clock = Clock()
-
-
-def test_a_population_beside_others_is_timed_in_intervals_that_begin_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atari, "Trainer", Steady)
-    monkeypatch.setattr(atari, "time", clock)
-    monkeypatch.setattr(atari, "_barrier", threading.Barrier(1, action=(count := itertools.count()).__next__))
-    found, spent = atari._train_beside(Case(agents=3))
-    np.testing.assert_allclose(found, [3000.0] * atari.REPEATS)
-    assert next(count) == 2 * (atari.REPEATS + 1)  # where they begin, and where they end
-    intervals = spent["playing"] / atari.SECONDS_A_REPEAT
-    assert atari.REPEATS <= intervals < atari.REPEATS + 1  # nothing of the warm-up
-
-
-class Broken(Steady):
-    def advance(self, steps: int) -> float:
-        raise MemoryError
-
-
-def test_one_that_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atari, "_barrier", barrier := threading.Barrier(2))
-    monkeypatch.setattr(atari, "Trainer", Broken)
-    with pytest.raises(MemoryError):
-        atari._train_beside(Case(agents=1))
-    assert barrier.broken
-    monkeypatch.setattr(atari, "Trainer", Steady)
-    assert atari._train_beside(Case(agents=1)) == ([], {})  # the others leave it to that one to say so
-
-
-def test_what_one_of_several_says_is_what_is_said() -> None:
-    with ThreadPool(2) as pool:
-        trainers = [pool.apply_async(lambda: ([], {})), pool.apply_async(lambda: 1 // 0)]
-        with pytest.raises(ZeroDivisionError):
-            atari._raise_what_happened(trainers)
 
 
 def test_emulators_of_a_game_that_is_not_there_are_not_started() -> None:
@@ -119,7 +82,7 @@ class SlowAtFirst(Steady):
 def test_the_first_turn_of_the_target_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its program is compiled then, which takes longer than what is timed."""
     rainbow = preset("dopamine-rainbow")
-    network = dataclasses.replace(rainbow.network, network="nature:4")
+    network = dataclasses.replace(rainbow.network, network="mlp:2")
     target = dataclasses.replace(rainbow.target, replicate_updates=3)
     monkeypatch.setattr(atari, "preset", lambda _: dataclasses.replace(rainbow, network=network, target=target))
     with atari.Trainer(Case(agents=1, target="replicate", capacity_steps=1000)) as trainer:

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import dopamine_driver
 import pytest
+from dopamine_rainbow import Dopamine
 
-from lookrep.benchmarks import dopamine_driver
-from lookrep.benchmarks.peer_dopamine import Dopamine
 from lookrep.config import preset
 from lookrep.errors import UserError
 
@@ -83,12 +83,12 @@ def test_where_dopamine_is_not_installed_its_last_words_are_one_line() -> None:
     with pytest.raises(UserError) as caught:
         Dopamine(Path(sys.executable), "Breakout", 400, 20_000)
     assert re.fullmatch(
-        r"--peer-python \S+: Dopamine does not run there: ModuleNotFoundError: No module named '\w+'", str(caught.value)
+        r"\S+: Dopamine does not run there: ModuleNotFoundError: No module named '\w+'", str(caught.value)
     )
 
 
 def test_a_python_that_does_not_exist_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^--peer-python .*/nowhere: cannot be started \(No such file or directory\)$"):
+    with pytest.raises(UserError, match=r"^.*/nowhere: cannot be started \(No such file or directory\)$"):
         Dopamine(tmp_path / "nowhere", "Breakout", 400, 20_000)
 
 

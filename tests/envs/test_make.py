@@ -30,7 +30,7 @@ def test_the_five_games_come_along(name: str, actions: int, channels: int) -> No
     assert env.num_actions == actions
     assert env.observation_shape == (10, 10, channels)
     assert not env.can_truncate
-    assert f"minatar/{name}" in envs.names()
+    assert f"minatar/{name}" in envs.names.MINATAR
 
 
 def test_an_environment_of_ones_own_goes_by_module_and_class() -> None:

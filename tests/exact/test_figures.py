@@ -8,7 +8,8 @@ import pytest
 from lookrep.errors import UserError
 from lookrep.exact import Settings, linear, markov_chain, problem, solve
 from lookrep.exact.builtin import baird, random_chain, tsitsiklis_van_roy, two_state, two_state_two_spaces
-from lookrep.exact.figures import check_figure_path, draw, save
+from lookrep.exact.figures import draw
+from lookrep.files import check_figure_path, save_figure
 
 SHORT = Settings(outer_iterations=40, lookahead_updates=20, replicate_updates=2)
 STARTS = {b"\x89PNG": "png", b"%PDF": "pdf", b"<?xml": "svg"}
@@ -56,7 +57,7 @@ def test_the_legend_covers_no_panel() -> None:
 )
 def test_every_shape_of_problem_can_be_drawn(task, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     path = tmp_path / "figure.png"
-    save(draw(task, solve(task, SHORT), "title"), path)
+    save_figure(draw(task, solve(task, SHORT), "title"), path)
     assert path.stat().st_size > 5_000
 
 
@@ -74,7 +75,7 @@ def test_the_suffix_decides_the_format_and_equal_input_gives_equal_bytes(tmp_pat
     trace = solve(two_state(), SHORT)
     paths = [tmp_path / f"{name}.{kind}" for name in ("a", "b")]
     for path in paths:
-        save(draw(two_state(), trace, "t"), path)
+        save_figure(draw(two_state(), trace, "t"), path)
     content = [path.read_bytes() for path in paths]
     assert content[0] == content[1]
     assert any(content[0].startswith(start) for start, name in STARTS.items() if name == kind)

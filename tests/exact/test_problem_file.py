@@ -1,15 +1,18 @@
 """Problem files: what is right loads, and what is wrong is one line that names the field."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from lookrep.errors import UserError
-from lookrep.exact import certify
+from lookrep.exact import certify, solve_sampled, true_value
 from lookrep.exact.builtin import BUILDERS, SETTINGS
 from lookrep.exact.naming import named_problem
 from lookrep.exact.problem_file import load
+from lookrep.exact.problems import same_class
+from lookrep.exact.solution import solution
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "problems"
 GOOD = """
@@ -27,6 +30,29 @@ lookahead_updates = 4
 replicate_updates = 2
 lookahead_step_size = 0.1
 replicate_step_size = [0.1, 0.05]
+"""
+
+
+CONTROL = """
+transition = [[[0.5, 0.5], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]]
+reward = [[1, 2], [3, 4]]
+discount = 0.5
+policy = [[0.25, 0.75], [1, 0]]
+weighting = [0.25, 0.75]
+features_online = [[1, 0], [0, 1]]
+features_target = [[1, 0], [0, 1]]
+"""
+OWN = """
+transition = [[0.6, 0.4], [0.2, 0.8]]
+reward = [1, 1]
+discount = 0.5
+value_online = "values_of_a_test:cubes"
+value_target = "values_of_a_test:cubes"
+online_init = [1.0, 2.0]
+target_init = [0.5, 0.5]
+[solver]
+lookahead_step_size = 0.01
+replicate_step_size = 0.01
 """
 
 
@@ -57,8 +83,105 @@ def test_optional_fields_default_to_the_stationary_weighting_and_zero_starts(tmp
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.name)
-def test_the_sample_files_load(path: Path) -> None:
-    load(path)
+def test_the_sample_files_are_solved(path: Path) -> None:
+    found = solution(str(path), {})
+    assert found.settings.outer_iterations >= 300
+    if path.name in ("machine.toml", "own_function.toml"):
+        assert found.certificate is None
+        assert found.membership.value
+        np.testing.assert_allclose(found.trace.value_target[-1], found.truth, atol=1e-6)
+    else:
+        assert found.certificate is not None
+        assert found.certificate.converges
+        near = 0.1 if found.settings.batch_size else 1e-6
+        np.testing.assert_allclose(found.trace.target[-1], found.certificate.limit_target, atol=near)
+        assert (found.measured_rate is None) == (found.settings.batch_size is not None)
+
+
+def test_actions_and_a_policy_make_a_chain(tmp_path: Path) -> None:
+    task, _ = load(write(tmp_path, CONTROL))
+    # By hand: state 1 runs action 1 a quarter of the time, state 2 always.
+    np.testing.assert_allclose(task.process.transition, [[0.25 * 0.5 + 0.75, 0.125], [0.0, 1.0]])
+    np.testing.assert_allclose(task.process.reward, [0.25 * 1 + 0.75 * 3, 2.0])
+    chosen, _ = load(write(tmp_path, CONTROL.replace("[[0.25, 0.75], [1, 0]]", "[2, 1]")))
+    np.testing.assert_allclose(chosen.process.transition, [[1.0, 0.0], [0.0, 1.0]])
+    one_reward, _ = load(write(tmp_path, CONTROL.replace("[[1, 2], [3, 4]]", "[5, 6]")))
+    np.testing.assert_allclose(one_reward.process.reward, [5.0, 6.0])
+
+
+def test_the_optimality_operator_takes_the_better_action(tmp_path: Path) -> None:
+    task, _ = load(write(tmp_path, CONTROL.replace("[[0.25, 0.75], [1, 0]]", '"optimal"')))
+    np.testing.assert_allclose(task.process.backup(np.array([10.0, 20.0])), [8.5, 12.0])
+    # Action 2 everywhere leads to state 1 and pays 3 there for ever: 6, and 4 + 0.5 · 6 = 7 from state 2.
+    np.testing.assert_allclose(true_value(task.process), [6.0, 7.0])
+
+
+def test_sampled_runs_are_asked_for_in_the_file_and_differ_by_seed(tmp_path: Path) -> None:
+    path = str(write(tmp_path, GOOD.replace("[solver]", "[solver]\nbatch_size = 4\nseed = 7")))
+    same, again, other = (solution(path, changes) for changes in ({}, {"seed": 7}, {"seed": 8}))
+    assert same.settings.batch_size == 4
+    np.testing.assert_array_equal(same.trace.target, again.trace.target)
+    assert not np.array_equal(same.trace.target, other.trace.target)
+    expected = solve_sampled(same.problem, replace(same.settings, batch_size=None), 4, 7)
+    np.testing.assert_array_equal(same.trace.online, expected.online)
+
+
+def test_a_function_of_ones_own_lies_beside_the_file(tmp_path: Path) -> None:
+    (tmp_path / "values_of_a_test.py").write_text("number = 3\ndef cubes(params):\n    return params**3\n")
+    task, _ = load(write(tmp_path, OWN))
+    np.testing.assert_allclose(task.online(task.online_init), [1.0, 8.0])
+    assert same_class(task)  # so that methods which copy may solve it
+    for old, new, complaint in (
+        (
+            "_of_a_test:cubes",
+            "_of_a_test:squares",
+            "value_online: .* has no class or function 'squares'",
+        ),
+        ("_of_a_test:cubes", "_of_a_test:number", "value_online: value function .* is a int, not a function"),
+        (
+            "values_of_a_test:cubes",
+            "no_such_module:cubes",
+            "value_online: .* cannot import no_such_module",
+        ),
+        ("values_of_a_test:cubes", "cubes", "value_online: 'cubes' should be 'module:function'"),
+        ("online_init = [1.0, 2.0]\n", "", "online_init: needed, because the value function is not linear"),
+        ("[1.0, 2.0]", "[1.0]", r"online_init: its value function gives shape \[1\], should be \[states\] = \[2\]"),
+        ("[1.0, 2.0]", "{a = 1.0}", "online_init: its value function fails on it"),
+        ("[1.0, 2.0]", "{a = true}", "online_init.a: True is not a number"),
+        ("[1.0, 2.0]", "[[1.0], [1.0, 2.0]]", "online_init: rows should be equally long"),
+        ("reward =", "features_online = [[1], [2]]\nreward =", "features_online: give one of both"),
+    ):
+        with pytest.raises(UserError, match=complaint) as caught:
+            load(write(tmp_path, OWN.replace(old, new, 1)))
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("policy = [[0.25, 0.75], [1, 0]]", "", "policy: missing; the transition has one matrix per action"),
+        ("[[0.25, 0.75], [1, 0]]", '"greedy"', "policy: 'greedy' is unknown; give \"optimal\""),
+        ("[[0.25, 0.75], [1, 0]]", "[[0.25, 0.7], [1, 0]]", "policy: row 1 sums to 0.95, not 1"),
+        ("[[0.25, 0.75], [1, 0]]", "[[1, 0]]", r"policy: shape \[1, 2\], should be \[states, actions\] = \[2, 2\]"),
+        ("[[0.25, 0.75], [1, 0]]", "[1, 3]", "policy: entry 2 is 3; actions are 1 to 2"),
+        ("[[0.25, 0.75], [1, 0]]", "[1]", "policy: 1 entries for 2 states; give one action per state"),
+        ("[[1.0, 0.0], [1.0, 0.0]]", "[[1.0, 0.0], [1.0, 0.1]]", "transition of action 2: row 2 sums to 1.1"),
+        ("[[1.0, 0.0], [1.0, 0.0]]", "[[1.0, 0.0]]", "transition: should be one matrix per action"),
+        ("[[1, 2], [3, 4]]", "[[1, 2]]", r"reward: shape \[1, 2\], should be \[actions, states\] = \[2, 2\]"),
+        ("[[1, 2], [3, 4]]", "[1]", r"reward: shape \[2, 1\], should be \[actions, states\]"),
+    ],
+)
+def test_a_mistake_in_control_is_one_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    assert old in CONTROL
+    with pytest.raises(UserError, match=complaint) as caught:
+        load(write(tmp_path, CONTROL.replace(old, new, 1)))
+    assert "\n" not in str(caught.value)
+
+
+def test_the_optimality_operator_needs_a_weighting(tmp_path: Path) -> None:
+    text = CONTROL.replace("[[0.25, 0.75], [1, 0]]", '"optimal"').replace("weighting = [0.25, 0.75]\n", "")
+    with pytest.raises(UserError, match="weighting: a decision process has no stationary distribution"):
+        load(write(tmp_path, text))
 
 
 def test_the_first_sample_is_the_papers_example() -> None:
@@ -93,6 +216,10 @@ def test_the_first_sample_is_the_papers_example() -> None:
         ("[[1, 2], [2, 1]]", "[[1e200, 2], [2, 1]]", r"features_online: has a number larger than 1e\+100"),
         ("[[1, 2], [2, 1]]", "[[], []]", "features_online: "),
         ("[[1, 2, 1], [1, 1, 2]]", "[[1, 2, 1]]", "features_target: 1 rows for 2 states"),
+        ("features_online = [[1, 2], [2, 1]]\n", "", "features_online: missing; or give value_online"),
+        ("reward = [1, 1]", "reward = [1, 1]\npolicy = [1, 1]", "policy: the transition is of one chain already"),
+        ("outer_iterations = 10", "batch_size = 0", "solver.batch_size: 0 is not a whole number from 1"),
+        ("outer_iterations = 10", "kappa = -1", "solver.kappa: -1 is not a number of at least 0"),
         ("[0.25, 0.75]", "[0.25, 0.7]", "weighting: sums to 0.95, not 1"),
         ("[0.25, 0.75]", "[1.25, -0.25]", "weighting: entry 2 is negative"),
         ("[0.25, 0.75]", "[1.0]", "weighting: 1 entries for 2 states"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lookrep.errors import UserError
-from lookrep.exact import Settings, mdp, problem, solve_sampled, table
+from lookrep.exact import Settings, mdp, outer_map, problem, solve_sampled, table
 from lookrep.exact.builtin import random_chain, two_state
 from lookrep.exact.sampled import sampled_errors
 from lookrep.exact.solver import EXACT, double_precision
@@ -24,6 +24,19 @@ def test_the_estimates_average_to_the_exact_errors(which: str) -> None:
     standard_error = draws.std(axis=0) / np.sqrt(len(draws))
     assert (standard_error > 0).all()
     assert (np.abs(draws.mean(axis=0) - exact) < 4 * standard_error).all()
+
+
+@pytest.mark.parametrize("method", ["functional", "symmetric"])
+def test_one_sampled_update_of_a_composed_method_is_right_on_average(method: str) -> None:
+    task = random_chain(3, 1)
+    settings = Settings(method, 1, 1, lookahead_step_size=0.1, replicate_step_size=0.1, kappa=0.7)  # type: ignore[arg-type]
+    step = outer_map(task, settings)
+    expected = step.matrix @ step.start + step.offset
+    traces = [solve_sampled(task, settings, batch_size=20, seed=seed) for seed in range(300)]
+    ends = np.array([np.concatenate([trace.target[1], trace.online[1]]) for trace in traces])
+    standard_error = ends.std(axis=0) / np.sqrt(len(ends))
+    assert (np.abs(ends.mean(axis=0) - expected) <= 4 * standard_error + 1e-12).all()
+    assert (standard_error[len(task.target_init) :] > 0).all()
 
 
 def test_a_sampled_run_ends_near_the_true_value_and_depends_on_its_seed() -> None:

@@ -1,16 +1,27 @@
 """Studies on this machine: stopped and killed anywhere, they end as if nothing had happened; no work is done twice."""
 
+import dataclasses
+import errno
 import json
 import os
+import shutil
 import signal
+import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from study_runs import POPULATIONS, completed, kill, rows, saved, start, wait_until, write_study
 
+from lookrep import config as configs
 from lookrep import playing
+from lookrep.analysis import results
 from lookrep.errors import UserError
-from lookrep.studies import folder, hardware, local, results, worker
+from lookrep.runs import folder as runs
+from lookrep.studies import definition, folder, hardware
+from lookrep.studies.execute import growth, local, worker
+from lookrep.studies.execute import run as execute
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -54,6 +65,37 @@ def test_finished_work_is_not_repeated(whole: Path, quick_compilation: dict[str,
     assert {path: path.stat().st_mtime_ns for path in files} == before
 
 
+def test_more_steps_go_on_where_the_replay_was_kept(
+    whole: Path, tmp_path: Path, quick_compilation: dict[str, str]
+) -> None:
+    study, out = write_study(tmp_path), tmp_path / "grown"
+    part = ("--variant", "hard", "--no-film")
+    completed("run", study, "--out", out, "--steps", "3_000", "--keep-replay", *part, environment=quick_compilation)
+    said = completed("run", study, "--out", out, *part, environment=quick_compilation)
+    assert f"{POPULATIONS[0]}: goes on from 3,000 to 6,000 steps" in said
+    assert rows(out / "populations" / POPULATIONS[0]) == rows(whole / "populations" / POPULATIONS[0])
+    assert {m.status for m in results.load(out).members} == {"finished"}
+
+
+def test_more_steps_train_again_where_the_replay_was_dropped(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "copy")
+    asked = dataclasses.replace(definition.load(whole), steps=8_000)
+    ways = growth.needed(tmp_path / "copy", [*POPULATIONS, "another--hard--0-1"], 8_000)
+    assert ways == dict.fromkeys(POPULATIONS, "again")
+    todo, jobs = execute.work(asked, tmp_path / "copy", execute.Options(), hardware.detect())
+    assert [list(job.populations) for job in jobs] == [[name] for name in POPULATIONS]
+    (tmp_path / "copy" / "videos").mkdir(exist_ok=True)
+    said = growth.apply(tmp_path / "copy", ways, 8_000)
+    assert said[0] == (
+        f"{POPULATIONS[0]}: trained again, 6,000 to 8,000 steps: its replay was not kept "
+        "(what there was is in before-restart-1)"
+    )
+    run = tmp_path / "copy" / "populations" / POPULATIONS[0]
+    assert (configs.load(run).steps, configs.load(run / "before-restart-1").steps) == (8_000, 6_000)
+    assert not list((tmp_path / "copy" / "videos").iterdir())
+    assert growth.needed(tmp_path / "copy", todo, 8_000) == {}
+
+
 def test_the_first_environment_is_filmed_with_every_variant(whole: Path) -> None:
     names = sorted(path.name for path in (whole / "videos").iterdir())
     assert names == ["probes_Museum--hard.gif", "probes_Museum--learned.gif"]
@@ -89,7 +131,7 @@ def test_a_study_that_is_interrupted_goes_on_where_it_was(
     assert process.returncode == 1
     assert f"failed: {POPULATIONS[1]}: ended by SIGKILL (out of memory?)" in said
     assert folder.failure(out, POPULATIONS[1]) == "ended by SIGKILL (out of memory?)"
-    assert folder.finished(out / "populations" / POPULATIONS[0])
+    assert runs.finished(out / "populations" / POPULATIONS[0])
     completed("run", out, "--no-film", environment=quick_compilation)
     assert same_metrics(out, whole)
     assert [len(s.get("finished", [])) for s in results.load(out).sittings] == [0, 1, 1]
@@ -176,12 +218,51 @@ def test_what_shares_a_program_with_a_failure_finishes_the_next_time(
 
 def test_two_processes_do_not_train_the_same_population(tmp_path: Path) -> None:
     run = tmp_path / "populations" / "a--b--0-1"
-    job = worker.Job(str(tmp_path), {"a--b--0-1": {}}, False)
-    with folder.claim(run):
-        assert folder.is_running(run)
-        with pytest.raises(folder.Busy, match=f"is being trained by process {os.getpid()}: wait for it, or stop it"):
+    job = worker.TrainingJob(str(tmp_path), {"a--b--0-1": {}}, False)
+    with runs.claim(run):
+        assert runs.is_running(run)
+        with pytest.raises(runs.Busy, match=f"is being trained by process {os.getpid()} on .*: wait for it"):
             worker.train(job)
-    assert not folder.is_running(run)
+    assert not runs.is_running(run)
+
+
+# Asked to stop, it saves.
+POPULATION = """
+import signal, sys, time
+from pathlib import Path
+def save(*_):
+    Path(sys.argv[1]).write_text("saved")
+    sys.exit()
+signal.signal(signal.SIGTERM, save)
+Path(sys.argv[1]).write_text("running")
+time.sleep(60)
+"""
+
+
+def test_when_a_study_cannot_go_on_what_is_running_saves_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its disk is full, or its folder gone, when the first population ends."""
+    out, state = tmp_path / "study", tmp_path / "state"
+    asked = definition.load(write_study(tmp_path))
+    folder.prepare(out, asked)
+    log = out / "logs" / "log"
+    ending = local.Task("a", (sys.executable, "-c", "import sys; sys.exit(1)"), log, populations=("a",))
+    long = local.Task("b", (sys.executable, "-c", POPULATION, str(state)), log, populations=("b",))
+
+    def disk_full(*_: Any) -> None:
+        wait_for(state)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    real_run = local.run
+    monkeypatch.setattr(folder, "set_failure", lambda *a: disk_full() if a[2] is not None else None)
+    monkeypatch.setattr(local, "run", lambda sitting, _, **options: real_run(sitting, [long, ending], **options))
+    with pytest.raises(UserError, match=f"study '{out}' cannot be written: No space left on device"):
+        execute.run(asked, out, execute.Options(jobs=2, quiet=True), "lookrep study run")
+    assert state.read_text() == "saved"
+
+
+def wait_for(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.01)
 
 
 def test_seeds_that_another_population_has_are_not_trained_again(tmp_path: Path) -> None:
@@ -189,14 +270,16 @@ def test_seeds_that_another_population_has_are_not_trained_again(tmp_path: Path)
     other.mkdir(parents=True)
     config = {"env": "minatar/breakout", "agents": 4, "first_agent": 0, "steps": 8}
     (other / "config.json").write_text(json.dumps(config))
-    job = worker.Job(str(tmp_path), {"minatar_breakout--hard--3-4": config | {"agents": 2, "first_agent": 3}}, False)
-    with pytest.raises(folder.Busy, match="some of its seeds are already being trained in minatar_breakout--hard--0-3"):
+    job = worker.TrainingJob(
+        str(tmp_path), {"minatar_breakout--hard--3-4": config | {"agents": 2, "first_agent": 3}}, False
+    )
+    with pytest.raises(runs.Busy, match="some of its seeds are already being trained in minatar_breakout--hard--0-3"):
         worker.train(job)
 
 
 def test_a_folder_that_workers_cannot_see_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be seen from here: workers need a path that all machines share"):
-        worker.train(worker.Job(str(tmp_path / "elsewhere"), {"a--b--0-1": {}}, False))
+        worker.train(worker.TrainingJob(str(tmp_path / "elsewhere"), {"a--b--0-1": {}}, False))
 
 
 def test_processes_that_share_gpus_get_their_share_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:

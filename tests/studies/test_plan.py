@@ -1,28 +1,31 @@
 """Plans: every member in exactly one population, none larger than memory allows, at a cost known beforehand."""
 
+import dataclasses
 import math
 import re
 from pathlib import Path
+from typing import Any
 
 import jax
 import pytest
 
 from lookrep import config as configs
 from lookrep import envs
-from lookrep.commands import train
-from lookrep.commands.parsing import parse
+from lookrep.cli import train
+from lookrep.cli.parsing import parse
 from lookrep.config import RunConfig
+from lookrep.envs.names import MINATAR_CHANNELS
 from lookrep.errors import UserError
 from lookrep.studies import cost, definition, hardware, plan
 from lookrep.studies.definition import Study
 from lookrep.studies.hardware import GIGABYTE
-from lookrep.studies.plan import Key, Population
-from lookrep.training.run import make_engine
+from lookrep.studies.plan import MemberKey, PlannedPopulation
+from lookrep.training.engines import make_engine
 
 
-def everyone(study: Study) -> list[Key]:
+def everyone(study: Study) -> list[MemberKey]:
     return [
-        Key(env, variant.name, seed)
+        MemberKey(env, variant.name, seed)
         for env in study.environments
         for variant in study.variants
         for seed in range(study.seeds)
@@ -80,7 +83,7 @@ def test_one_agent_that_does_not_fit_is_an_error_with_its_size() -> None:
 
 def test_what_is_done_is_not_planned_again() -> None:
     study = definition.narrow(definition.load("minatar-targets", "gpu"), environments=["breakout"], variants=["hard"])
-    done = Population(("minatar/breakout",), "hard", 5, 10).members
+    done = PlannedPopulation(("minatar/breakout",), "hard", 5, 10).members
     found = plan.populations(study, math.inf, done)
     assert [(p.first_seed, p.seeds) for p in found] == [(0, 5), (15, 5)]
     assert plan.populations(study, math.inf, everyone(study)) == ()
@@ -135,7 +138,8 @@ def test_a_population_is_configured_as_lookrep_train_would_be() -> None:
     flags = [
         "--env=minatar/freeway", "--agent=rainbow", "--agents=20", "--steps=5120000", "--log-interval-steps=51200",
         "--target=replicate", "--checkpoint-interval-steps=0", "--replicate-actions=one",
-        "--target-period-updates=125", "--replicate-updates=12", "--precision=bf16",
+        "--target-period-updates=125", "--replicate-updates=12", "--replicate-learning-rate=0.00025",
+        "--precision=bf16",
     ]  # fmt: skip
     start = train.Arguments(run=RunConfig(env="", settings=configs.preset("rainbow")))
     expected = parse(train.Arguments, flags, "lookrep train", default=start, flat=True).run
@@ -181,7 +185,7 @@ def test_a_population_is_known_again_from_its_folder(tmp_path: Path) -> None:
     run.mkdir(parents=True)
     (run / "config.json").write_text('{"env": "atari/Pong,Alien", "agents": 10, "first_agent": 5, "steps": 4}')
     found = plan.existing(tmp_path)
-    assert found == {run.name: Population(("atari/Pong", "atari/Alien"), "lr", 5, 5)}
+    assert found == {run.name: PlannedPopulation(("atari/Pong", "atari/Alien"), "lr", 5, 5)}
     assert found[run.name].id == run.name
 
 
@@ -189,12 +193,12 @@ def test_a_population_is_known_again_from_its_folder(tmp_path: Path) -> None:
 
 
 def test_games_and_their_sizes_are_those_of_the_environments() -> None:
-    assert {f"minatar/{game}" for game in cost.MINATAR_CHANNELS} == set(envs.names())
-    for game, channels in cost.MINATAR_CHANNELS.items():
+    assert {f"minatar/{game}" for game in MINATAR_CHANNELS} == set(envs.names.MINATAR)
+    for game, channels in MINATAR_CHANNELS.items():
         assert envs.make(f"minatar/{game}").observation_shape == (10, 10, channels)
 
 
-@pytest.mark.parametrize("game", cost.MINATAR_CHANNELS)
+@pytest.mark.parametrize("game", MINATAR_CHANNELS)
 def test_memory_of_a_minatar_agent_is_what_the_engine_really_holds(game: str) -> None:
     study = definition.narrow(
         definition.load("minatar-targets", "gpu"), environments=[game], variants=["replicate-all"], seeds=3
@@ -205,37 +209,59 @@ def test_memory_of_a_minatar_agent_is_what_the_engine_really_holds(game: str) ->
     assert cost.memory_bytes(plan.workload(study, population)) == pytest.approx(held, rel=0.1)
 
 
-def test_speeds_are_those_of_the_performance_page_and_estimates_are_marked() -> None:
-    assert cost.speed("minatar", "gpu", 512).steps_per_second == 1_475_000
-    assert cost.speed("minatar", "gpu", 1).steps_per_second == 31_000
-    assert cost.speed("minatar", "cpu", 16).steps_per_second == 2_000
-    assert [cost.speed(suite, "gpu", 16).measured for suite in ("minatar", "atari", "own")] == [True, True, False]
-    speeds = [cost.speed("minatar", "gpu", n).steps_per_second for n in range(1, 600)]
+PAGE = " ".join((Path(__file__).parents[2] / "docs/performance.md").read_text().split())
+
+
+def last_number(text: str) -> float:
+    """
+    >>> last_number("| 512 | breakout | 1.475 M |"), last_number("| 1 000 000 | **996**")
+    (1475000.0, 996.0)
+    """
+    number, unit = re.findall(r"(\d+(?: \d{3})*(?:\.\d+)?)(?: (k|M|million)\b)?", text)[-1]
+    return round(float(number.replace(" ", "")) * {"": 1, "k": 1e3}.get(unit, 1e6), 3)
+
+
+@pytest.mark.parametrize("row", [*cost.TABLE["speeds"], cost.TABLE["replicate"]], ids=lambda row: row["on_page"])
+def test_every_measured_number_stands_on_the_performance_page(row: dict[str, Any]) -> None:
+    assert row["on_page"] in PAGE
+    assert last_number(row["on_page"]) == row.get("steps_per_second", row.get("times"))
+
+
+def test_replicate_slows_a_population_down_as_the_table_of_the_page_has_it() -> None:
+    hard, replicate = (
+        last_number(re.findall(rf"\| 512 \| c51 \| {target}[^|]*\| bfloat16 \| breakout \|[^|]*\|", PAGE)[0])
+        for target in ("hard", "replicate, K_R/K_L = 0.1")
+    )
+    ratio = [cost.seconds(cost.Workload(("minatar/breakout",), 512, 10**9, 1, r, 10**6), "gpu") for r in (0.0, 0.1)]
+    assert ratio[1] / ratio[0] == pytest.approx(hard / replicate, abs=0.002)
+
+
+def test_more_agents_are_never_slower_in_all_and_only_the_machine_of_the_table_is_measured() -> None:
+    speeds = [cost.speed("minatar", "gpu", n) for n in range(1, 600)]
     assert speeds == sorted(speeds)
-
-
-def test_a_tenth_of_the_updates_for_replicate_costs_nine_percent() -> None:
-    def seconds(ratio: float) -> float:
-        return cost.seconds(cost.Workload(("minatar/breakout",), 512, 10**9, 100_000, ratio, 10**6), "gpu")
-
-    assert seconds(0.1) / seconds(0.0) == pytest.approx(1.089, abs=0.002)
+    two_cores = hardware.Hardware("cpu", "cpu", 1, 2, 16 * hardware.GIGABYTE)
+    other_gpu = dataclasses.replace(hardware.H200, device="NVIDIA A100")
+    measured = [("minatar/breakout", hardware.H200), ("atari/Pong", hardware.H200)]
+    guessed = [("minatar/breakout", two_cores), ("atari/Pong", other_gpu)]
+    guessed += [("gym/CartPole-v1", hardware.H200), ("my_envs:Corridor", hardware.H200)]
+    assert [cost.is_measured([env], here) for env, here in measured + guessed] == [True] * 2 + [False] * 4
 
 
 def test_an_interruption_costs_minutes_but_saving_never_much_of_the_time() -> None:
     small = cost.Workload(("minatar/breakout",), 20, 5_000_000, 100_000, 0.1, 50_000)
-    per_agent = cost.speed("minatar", "gpu", 20).steps_per_second / 20
+    per_agent = cost.speed("minatar", "gpu", 20) / 20
     every = cost.checkpoint_interval_steps(small, "gpu")
     assert every % 50_000 == 0
     assert every / per_agent <= 180
     large = cost.Workload(("my_envs:Corridor",), 512, 50_000_000, 1_000_000, 0.1, 1_000)
-    seconds = cost.checkpoint_interval_steps(large, "gpu") / (cost.speed("own", "gpu", 512).steps_per_second / 512)
+    seconds = cost.checkpoint_interval_steps(large, "gpu") / (cost.speed("own", "gpu", 512) / 512)
     assert seconds > 517 / 0.05  # 517 GB, at a GB a second, at most every twentieth second
 
 
 def test_a_checkpoint_on_atari_does_not_wait_for_seven_gigabytes_an_agent() -> None:
     """Frames are on disk already; what is left are networks and ten bytes a step."""
     work = cost.Workload(("atari/Pong",), 15, 50_000_000, 1_000_000, 0.1, 1_000)
-    per_agent = cost.speed("atari", "gpu", 15).steps_per_second / 15
+    per_agent = cost.speed("atari", "gpu", 15) / 15
     assert cost.checkpoint_interval_steps(work, "gpu") / per_agent == pytest.approx(180, abs=3)
     gigabytes = cost.disk_under_way_bytes(work) / 1e9
     assert 7 < gigabytes < 12  # two of 1.7, and 106 of frames, which shrink at least 15-fold

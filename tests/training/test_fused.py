@@ -135,6 +135,7 @@ TARGETS = {
     "polyak, 3": TargetConfig("polyak", tau=0.3, polyak_period_updates=3),
     "replicate": TargetConfig("replicate", target_period_updates=7, replicate_updates=3, replicate_batch_size=8),
     "frozen": TargetConfig("frozen", target_init="independent"),
+    "growing": TargetConfig("hard", target_period_updates=3, target_period_growth=1.5, target_period_most_updates=40),
 }
 
 
@@ -144,6 +145,7 @@ def test_online_and_target_are_those_of_a_slow_loop_of_one_update_at_a_time(targ
     config = RunConfig("probes:Endless", "dqn", agents=2, steps=4000, settings=settings("dqn", target))
     engine = FusedEngine(config, probes.Endless())
     agent = engine.agent
+    rule = agent.rule(engine.population.numbers)
     observation = jnp.broadcast_to(jnp.array([1.0, -0.5]), (2, 8, 2))
     ones = jnp.ones((2, 8))
     batch = Batch(observation, jnp.zeros((2, 8), jnp.int32), ones, 0.99 * ones, observation, ones, ones)
@@ -152,9 +154,11 @@ def test_online_and_target_are_those_of_a_slow_loop_of_one_update_at_a_time(targ
     @jax.jit
     def slow(agents: Any, updates: jax.Array) -> Any:
         agents, _ = jax.vmap(agent.learn)(agents, agents.online, agents.target.params, batch, keys)
-        following = agent.target_update.update(
-            agents.target, agents.online, updates, lambda k: jax.vmap(agent.replicate_inputs)(batch, keys)
-        )
+
+        def follow(target: Any, online: Any, batch: Batch, key: jax.Array) -> Any:
+            return rule.update(target, online, updates, lambda k: agent.turn_inputs(batch, key))
+
+        following = jax.vmap(follow)(agents.target, agents.online, batch, keys)
         return agents._replace(target=following)
 
     state = engine.init()
@@ -222,13 +226,16 @@ def test_a_member_that_turns_nan_is_marked_and_the_others_do_not_notice(three: F
 
 # Several runs in one program
 
-TARGETS = (
+REPLICATE = TargetConfig("replicate", target_period_updates=6, replicate_updates=2, replicate_batch_size=8)
+# What follows by the same code has its turns in one piece: τ, K_R and step sizes may differ there.
+SHARED = (
     TargetConfig("hard", target_period_updates=4),
     TargetConfig("polyak", tau=0.1),
-    TargetConfig("replicate", target_period_updates=6, replicate_updates=2, replicate_batch_size=8),
-    TargetConfig(
-        "replicate",
-        target_period_updates=6,
+    TargetConfig("polyak", tau=0.3),
+    REPLICATE,
+    dataclasses.replace(REPLICATE, replicate_updates=3, replicate_learning_rate=1e-2, replicate_adam_epsilon=1e-6),
+    dataclasses.replace(
+        REPLICATE,
         replicate_until_gap=0.1,
         replicate_max_updates=3,
         replicate_batch_size=4,
@@ -236,20 +243,37 @@ TARGETS = (
     ),
     TargetConfig("frozen"),
 )
+GROWING = TargetConfig("hard", target_period_updates=2, target_period_growth=2.0, target_period_most_updates=20)
+AGENT_NUMBERS = {  # of run i
+    "learning": lambda i: {"learning_rate": 1e-3 * (i + 1), "adam_epsilon": 1e-5 * (i + 1), "discount": 0.9 + 0.01 * i},
+    "exploration": lambda i: {
+        "epsilon_start": 1 - 0.02 * i,
+        "epsilon_end": 0.1 * i,
+        "epsilon_decay_steps": 50 + 50 * i,
+    },
+    "method": lambda i: {"regulariser": "values", "kappa": 0.2 * i},
+}
 
 
-@pytest.mark.parametrize("precision", ["f32", "bf16"])
-def test_runs_that_share_a_program_are_the_same_as_alone(precision: str) -> None:
+@pytest.mark.parametrize(
+    ("precision", "targets", "target_updates"),
+    [("f32", SHARED, [7, 30, 30, 30, 10, 10, 15]), ("bf16", (GROWING, SHARED[1]), [4, 30, 30])],
+)
+def test_runs_that_share_a_program_are_the_same_as_alone(
+    precision: str, targets: tuple[TargetConfig, ...], target_updates: list[int]
+) -> None:
     """Each with its own seed, numbers and number of agents, and with its targets' turns at its own times."""
     runs = []
-    for i, target in enumerate(TARGETS):
+    for i, target in enumerate(targets):
         agent = settings("rainbow", target)
         agent = dataclasses.replace(agent, network=dataclasses.replace(agent.network, precision=precision))
+        groups = {name: dataclasses.replace(getattr(agent, name), **of(i)) for name, of in AGENT_NUMBERS.items()}
+        agent = dataclasses.replace(agent, **groups)
         runs.append(RunConfig("probes:Museum", "rainbow", 1 + i % 2, i, steps=4000, seed=7 + i, settings=agent))
     env = probes.Museum()
     joint = FusedEngine(runs[0], env, runs[1:])
     state = joint.init()
-    assert joint.config.agents == 7
+    assert [len(runs[group.runs]) for group in joint.sharing.groups] == ([1, 2, 2, 1, 1] if len(runs) > 2 else [1, 1])
     alone = [FusedEngine(run, env) for run in runs]
     theirs = [engine.init() for engine in alone]
     for until in (WARMUP_STEPS, after(13), after(30)):
@@ -263,18 +287,18 @@ def test_runs_that_share_a_program_are_the_same_as_alone(precision: str) -> None
     state, row = joint.measure(state)
     rows = [engine.measure(its)[1] for engine, its in zip(alone, theirs, strict=True)]
     assert row["target_updates"].tolist() == np.concatenate([r["target_updates"] for r in rows]).tolist()
-    assert row["target_updates"].tolist()[:5] == [7, 30, 30, 10, *row["target_updates"].tolist()[4:5]]
-    assert row["target_updates"].tolist()[-1] == 0
+    assert row["target_updates"].tolist()[: len(target_updates)] == target_updates
+    assert (row["target_updates"].tolist()[-1] == 0) == (targets[-1].target == "frozen")
     for name in ("return_mean", "loss", "function_gap", "parameter_distance"):
         np.testing.assert_allclose(row[name], np.concatenate([r[name] for r in rows]), rtol=1e-3, atol=1e-4)
 
 
 def test_runs_with_other_networks_cannot_share_a_program() -> None:
     small, large = (
-        RunConfig("probes:Museum", settings=settings("rainbow", TARGETS[0], network=network))
+        RunConfig("probes:Museum", settings=settings("rainbow", SHARED[0], network=network))
         for network in ("mlp:8", "mlp:9")
     )
-    with pytest.raises(UserError, match="may differ in their target update alone"):
+    with pytest.raises(UserError, match="may differ in their target update and in numbers"):
         FusedEngine(small, probes.Museum(), [large])
 
 

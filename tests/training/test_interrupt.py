@@ -1,4 +1,4 @@
-"""Ctrl-C asks first and insists second; real signals, in this process and in another."""
+"""A signal asks first, and Ctrl-C insists second, also in native code; real signals, in this process and in another."""
 
 import os
 import signal
@@ -8,10 +8,10 @@ import threading
 
 import pytest
 
-from lookrep.training.interrupt import graceful
+from lookrep.training.interrupt import ASKING, graceful, heard_anywhere
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", ASKING)
 def test_the_first_signal_raises_the_flag_and_nothing_else(number: signal.Signals) -> None:
     with graceful() as stop:
         assert not stop.requested
@@ -20,7 +20,7 @@ def test_the_first_signal_raises_the_flag_and_nothing_else(number: signal.Signal
         assert stop.signal_name == number.name
 
 
-@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("first", ASKING)
 def test_ctrl_c_after_the_first_signal_stops_at_once(first: signal.Signals) -> None:
     with graceful() as stop:
         signal.raise_signal(first)
@@ -29,10 +29,11 @@ def test_ctrl_c_after_the_first_signal_stops_at_once(first: signal.Signals) -> N
         assert stop.signal_name == first.name
 
 
-def test_repeated_sigterm_only_repeats_the_request() -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_others_only_repeat_the_request(number: signal.Signals) -> None:
     with graceful() as stop:
         for _ in range(3):
-            signal.raise_signal(signal.SIGTERM)
+            signal.raise_signal(number)
         assert stop.requested
 
 
@@ -95,3 +96,35 @@ def test_a_loop_in_another_process_gets_to_save(number: signal.Signals) -> None:
         process.send_signal(number)
         assert process.stdout.read() == f"saved after {number.name}\n"
     assert process.returncode == 0
+
+
+# Native code that takes minutes, and never lets Python look at signals.
+DEAF = """
+import contextlib, hashlib, sys
+from lookrep.training.interrupt import graceful, heard_anywhere
+with heard_anywhere(patience_seconds=0.1), graceful() if sys.argv[1] == "graceful" else contextlib.nullcontext():
+    print("ready", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 1_000_000_000)
+"""
+
+
+@pytest.mark.parametrize(("kind", "signals"), [("graceful", 2), ("plain", 1)])
+def test_a_ctrl_c_that_insists_ends_native_code_too(kind: str, signals: int) -> None:
+    command = [sys.executable, "-c", DEAF, kind]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        for left in reversed(range(signals)):
+            process.send_signal(signal.SIGINT)
+            if left:
+                with pytest.raises(subprocess.TimeoutExpired):  # the first asks, and is not what ends it
+                    process.wait(0.4)
+        assert process.wait(60) == 130
+        assert process.stderr.read() == "lookrep: interrupted\n"
+
+
+def test_python_code_is_left_to_python() -> None:
+    with pytest.raises(KeyboardInterrupt), heard_anywhere(patience_seconds=60):
+        signal.raise_signal(signal.SIGINT)
+    assert signal.set_wakeup_fd(-1) == -1

@@ -5,6 +5,9 @@ import dataclasses
 import itertools
 import json
 import os
+import re
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,16 +16,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import probes
 import pytest
 
+from lookrep import api, envs, playing
 from lookrep import config as configs
-from lookrep import envs
 from lookrep.cli import main
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
-from lookrep.training import checkpoint, metrics, run
+from lookrep.runs import checkpoint, folder, metrics
+from lookrep.training import loop
+from lookrep.training import session as run
 from lookrep.training.fused import FusedEngine
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -108,10 +114,10 @@ def cut(
     monkeypatch: pytest.MonkeyPatch, engine: FusedEngine, out: Path, at_steps: int, happening: Callable[[], None]
 ) -> None:
     """Start the run and cut it in the interval that ends at `at_steps`."""
-    monkeypatch.setattr(run, "make_engine", lambda config: CutEngine(engine, at_steps, happening))
+    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, at_steps, happening))
     with contextlib.suppress(Killed):
         assert not run.start(engine.config, out, quiet=True)
-    monkeypatch.setattr(run, "make_engine", lambda config: engine)
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
 
 
 def test_a_run_ends_with_its_configuration_all_rows_and_the_last_two_checkpoints(whole: Path) -> None:
@@ -127,7 +133,7 @@ def test_a_run_ends_with_its_configuration_all_rows_and_the_last_two_checkpoints
 def test_its_configuration_gives_the_same_run_again(whole: Path, tmp_path: Path) -> None:
     config = configs.load(whole)
     assert (config.env, config.agents, config.settings.target.target) == ("probes:Museum", 2, "replicate")
-    words = ["train", "--config", str(whole / "config.json"), "--out", str(tmp_path / "again"), "--quiet"]
+    words = ["train", "--trust", "--config", str(whole / "config.json"), "--out", str(tmp_path / "again"), "--quiet"]
     assert main(words) == 0
     assert configs.load(tmp_path / "again") == config
     assert rows(tmp_path / "again") == rows(whole)
@@ -151,8 +157,37 @@ def test_cut_anywhere_and_resumed_a_run_ends_with_the_same_metrics(
     before = rows(out)
     assert before == rows(whole)[: len(before)]
     assert len(before) == 2 * (at_steps // 400 - (happening is killed))
-    assert run.resume(out, quiet=True)
+    never_saved = happening is killed and at_steps <= 1200
+    assert run.resume(out, restart=never_saved, quiet=True)
     assert rows(out) == rows(whole)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
+def test_a_closed_terminal_saves_and_stops(
+    number: signal.Signals,
+    stopped: Path,
+    engine: FusedEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "cut"
+    cut(monkeypatch, engine, out, 3200, lambda: signal.raise_signal(number))
+    assert rows(out) == rows(stopped)
+    assert checkpoint.latest(out / "checkpoints") == out / "checkpoints/000000003200"
+
+
+def test_a_run_whose_progress_nobody_reads_goes_on(
+    whole: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in `lookrep train … 2>&1 | head -1`."""
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as nobody:
+        monkeypatch.setattr(sys, "stdout", nobody)
+        monkeypatch.setattr(sys, "stderr", nobody)
+        assert main(["train", "--trust", "--config", str(whole), "--out", str(tmp_path / "run")]) == 0
+    assert rows(tmp_path / "run") == rows(whole)
 
 
 def test_cut_several_times_and_torn_in_the_middle_of_a_row_it_still_does(
@@ -162,12 +197,12 @@ def test_cut_several_times_and_torn_in_the_middle_of_a_row_it_still_does(
     cut(monkeypatch, engine, out, 2000, ctrl_c)
     with open(out / "metrics.jsonl", "a") as file:
         file.write('{"agent": 0, "agent_steps": 24')
-    monkeypatch.setattr(run, "make_engine", lambda config: CutEngine(engine, 3200, ctrl_c))
+    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 3200, ctrl_c))
     assert not run.resume(out, quiet=True)
-    monkeypatch.setattr(run, "make_engine", lambda config: CutEngine(engine, 5200, killed))
+    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 5200, killed))
     with pytest.raises(Killed):
         run.resume(out, quiet=True)
-    monkeypatch.setattr(run, "make_engine", lambda config: engine)
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
     assert run.resume(out, quiet=True)
     assert rows(out) == rows(whole)
 
@@ -196,7 +231,7 @@ def test_a_corrupt_newest_checkpoint_costs_time_and_nothing_else(
 def test_resumed_with_more_steps_a_run_is_one_that_had_that_length_from_the_start(
     whole: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "make_engine", lambda config: engine)
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
     short = dataclasses.replace(engine.config, steps=2400)
     assert run.start(short, tmp_path / "short", quiet=True)
     assert run.resume(tmp_path / "short", 6000, quiet=True)
@@ -207,7 +242,7 @@ def test_resumed_with_more_steps_a_run_is_one_that_had_that_length_from_the_star
 def test_an_end_between_two_rows_adds_a_row_and_changes_no_later_one(
     whole: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "make_engine", lambda config: engine)
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
     assert run.start(dataclasses.replace(engine.config, steps=2600), tmp_path / "short", quiet=True)
     assert run.resume(tmp_path / "short", 6000, quiet=True)
     found, expected = rows(tmp_path / "short"), rows(whole)
@@ -224,10 +259,10 @@ def test_ctrl_c_saves_and_says_how_to_go_on(whole: Path, tmp_path: Path, quick_c
     process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert output.splitlines()[-1] == f"interrupted; go on with: lookrep train --resume {out}"
+    assert output.splitlines()[-1] == f"interrupted; go on with: lookrep train --resume {out} --trust"
     assert errors == ""
     assert len(rows(out)) < len(rows(whole))
-    completed("train", "--resume", str(out), "--quiet", environment=quick_compilation)
+    completed("train", "--trust", "--resume", str(out), "--quiet", environment=quick_compilation)
     assert rows(out) == rows(whole)
 
 
@@ -246,7 +281,7 @@ def test_asked_to_stop_while_one_of_several_is_saved_all_are_saved_at_the_same_s
 
     monkeypatch.setattr(checkpoint, "save", asked_meanwhile)
     assert not run.together(runs, quiet=True)
-    newest = [checkpoint.latest(out / run.CHECKPOINTS) for out, _ in runs]
+    newest = [checkpoint.latest(out / "checkpoints") for out, _ in runs]
     assert [path.name for path in newest if path is not None] == ["000000000800"] * 2
 
 
@@ -272,8 +307,8 @@ def test_a_new_end_that_cannot_be_written_down_is_one_line(
     def refused(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(run, "make_engine", lambda config: engine)
-    monkeypatch.setattr(run, "write_whole", refused)
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    monkeypatch.setattr(loop, "write_whole", refused)
     with pytest.raises(UserError, match=f"cannot write to {whole}: Permission denied"):
         run.resume(whole, 8000)
 
@@ -283,11 +318,11 @@ def test_kill_9_costs_what_came_after_the_last_checkpoint(
 ) -> None:
     out = tmp_path / "cut"
     process = lookrep(*TRAIN, "--out", str(out), environment=quick_compilation)
-    wait_for_rows(process, out, 8)
+    wait_for_rows(process, out, 16)
     process.kill()
     process.communicate(timeout=120)
     assert process.returncode == -signal.SIGKILL
-    completed("train", "--resume", str(out), "--quiet", environment=quick_compilation)
+    completed("train", "--trust", "--resume", str(out), "--quiet", environment=quick_compilation)
     assert rows(out) == rows(whole)
 
 
@@ -304,7 +339,7 @@ def test_two_devices_give_the_same_metrics_as_one(
     out = tmp_path / "two"
     completed(*TRAIN, "--steps=3200", "--devices=2", "--out", str(out), environment=environment)
     assert_close(rows(out), rows(whole)[:16], 1e-4)
-    completed("train", "--resume", str(out), "--steps", "4000", "--quiet", environment=environment)
+    completed("train", "--trust", "--resume", str(out), "--steps", "4000", "--quiet", environment=environment)
     assert_close(rows(out), rows(whole)[:20], 1e-4)
 
 
@@ -329,7 +364,11 @@ def test_a_member_that_turns_nan_is_reported_and_marked_and_the_run_goes_on(
 
 
 def test_an_existing_run_is_never_written_over(whole: Path, engine: FusedEngine) -> None:
-    before = {p: p.read_bytes() for p in whole.rglob("*") if p.is_file()}
+
+    def files() -> dict[Path, bytes]:
+        return {p: p.read_bytes() for p in whole.rglob("*") if p.is_file() and p.name != ".lock"}
+
+    before = files()
     with pytest.raises(UserError, match="already holds a run: lookrep train --resume"):
         run.start(engine.config, whole)
     with pytest.raises(UserError, match=r"is finished \(6,000 steps\): --steps with a larger number goes on"):
@@ -338,23 +377,220 @@ def test_an_existing_run_is_never_written_over(whole: Path, engine: FusedEngine)
         run.resume(whole, 2000)
     with pytest.raises(UserError, match="must be a multiple of steps_per_update"):
         run.resume(whole, 7001)
-    assert {p: p.read_bytes() for p in whole.rglob("*") if p.is_file()} == before
+    assert files() == before
 
 
-def test_a_finished_run_without_checkpoints_is_not_thrown_away_by_resume(
+NO_CHECKPOINT = "has rows of metrics, but no checkpoint to go on from: lookrep train --resume .* --restart begins anew"
+
+
+def test_rows_without_a_checkpoint_are_never_thrown_away_by_resume(
     tmp_path: Path, engine: FusedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "make_engine", lambda config: engine)
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
     out = tmp_path / "run"
     assert run.start(dataclasses.replace(engine.config, steps=1600, checkpoint_interval_steps=0), out, quiet=True)
     assert not (out / "checkpoints").exists()
     before = rows(out)
-    with pytest.raises(UserError, match="is finished and has no checkpoint to go on from"):
+    with pytest.raises(UserError, match=NO_CHECKPOINT):
         run.resume(out)
-    with pytest.raises(UserError, match="is finished and has no checkpoint to go on from"):
+    with pytest.raises(UserError, match=NO_CHECKPOINT):
         run.resume(out, 2400)
     assert rows(out) == before
     assert configs.load(out).steps == 1600
+    assert run.resume(out, restart=True, quiet=True)
+    assert rows(out) == rows(out / "before-restart-1") == before
+    assert configs.load(out / "before-restart-1") == configs.load(out)
+
+
+# Damage to a run that was stopped half-way, and what is said of it; nothing: it goes on from the older checkpoint.
+
+
+def each(pattern: str, harm: Callable[[Path], Any]) -> Callable[[Path], None]:
+    def harmed(out: Path) -> None:
+        paths = sorted(out.glob(pattern))
+        assert paths
+        for path in paths:
+            harm(path)
+
+    return harmed
+
+
+def halved(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def without_a_row(path: Path) -> None:
+    """Of those that only the newest checkpoint has behind it."""
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:14] + lines[15:]))
+
+
+def with_a_row_twice(path: Path) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:15] + lines[14:]))
+
+
+LOSSES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "no checkpoints": (lambda out: shutil.rmtree(out / "checkpoints"), NO_CHECKPOINT),
+    "empty checkpoints": (each("checkpoints/*", shutil.rmtree), NO_CHECKPOINT),
+    "manifests": (each("checkpoints/*/manifest.json", Path.unlink), "manifest.json is missing; no intact checkpoint"),
+    "arrays": (each("checkpoints/*/arrays.bin", Path.unlink), "cannot read .*/arrays.bin: .*; no intact checkpoint"),
+    "metrics": (lambda out: (out / "metrics.jsonl").unlink(), "metrics.jsonl lacks rows from before checkpoint"),
+    "metrics emptied": (each("metrics.jsonl", lambda path: path.write_text("")), "lacks rows from before checkpoint"),
+    "metrics halved": (each("metrics.jsonl", halved), "lacks rows .*; no intact .* --restart begins anew"),
+    "a row removed": (each("metrics.jsonl", without_a_row), ""),
+    "a row doubled": (each("metrics.jsonl", with_a_row_twice), ""),
+}
+
+
+@pytest.fixture(scope="module")
+def stopped(engine: FusedEngine, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with checkpoints at 2400 and 3200 of 6000 steps."""
+    out = tmp_path_factory.mktemp("stopped") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        cut(patch, engine, out, 3200, ctrl_c)
+    assert sorted(path.name for path in (out / "checkpoints").iterdir()) == ["000000002400", "000000003200"]
+    return out
+
+
+@pytest.mark.parametrize(("harm", "complaint"), LOSSES.values(), ids=LOSSES)
+def test_a_resume_never_erases_and_says_what_is_missing(
+    harm: Callable[[Path], Any],
+    complaint: str,
+    whole: Path,
+    stopped: Path,
+    engine: FusedEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    harm(out)
+    if not complaint:
+        assert run.resume(out)
+        said = capsys.readouterr().err
+        assert f"metrics.jsonl lacks rows from before checkpoint {out}/checkpoints/000000003200; went back to" in said
+        assert rows(out) == rows(whole)
+        return
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != ".lock"}
+    assert main(["train", "--trust", "--resume", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert re.search(complaint, said)
+    assert said.count("\n") == 1
+    assert said.endswith(
+        f"lookrep train --resume {out} --trust --restart begins anew, and keeps what is there beside it\n"
+    )
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_a_restart_keeps_what_there_was_as_a_run_to_look_at(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    assert run.resume(out, restart=True, quiet=True)
+    assert rows(out) == rows(whole)
+    aside = out / "before-restart-1"
+    assert rows(aside) == rows(stopped)
+    assert lookrep_agents(aside) == 3200
+
+
+def lookrep_agents(out: Path) -> int:
+    """How many steps the agents of a run have taken that can be looked at."""
+    return playing.load(out).agent_steps
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "complaint"),
+    [
+        ('"learning_rate": 0.00025', '"learning_rate": 0.00035', "learning_rate = 0.00035, but .* with 0.00025"),
+        ('"seed": 3', '"seed": 2', "seed = 2, but it was trained with 3: put that back"),
+        ('"v_max": 4.0', '"v_max": 5.0', "v_max = 5.0, but it was trained with 4.0"),
+    ],
+)
+def test_settings_that_were_changed_behind_a_runs_back_are_named(
+    before: str, after: str, complaint: str, stopped: Path, tmp_path: Path
+) -> None:
+    out = shutil.copytree(stopped, tmp_path / "run")
+    text = (out / "config.json").read_text()
+    assert before in text
+    (out / "config.json").write_text(text.replace(before, after))
+    for use in (run.resume, playing.load):
+        with pytest.raises(UserError, match=f"config.json says {complaint}"):
+            use(out)
+
+
+def all_memory_taken() -> None:
+    """As if another process had it: the system gives this one nothing more, which is more than enough to ask for."""
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (now + (100 << 20), before[1]))
+    try:
+        jnp.zeros(1 << 30, jnp.uint8).block_until_ready()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def test_out_of_memory_is_one_line_and_what_was_saved_is_good(
+    whole: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 2000, all_memory_taken))
+    with pytest.raises(UserError, match=r"^out of memory \(.*1073741824 bytes.*what was saved before is good$"):
+        run.start(engine.config, out, quiet=True)
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    assert run.resume(out, quiet=True)
+    assert rows(out) == rows(whole)
+
+
+# Two writers
+
+
+def test_a_run_that_is_being_trained_is_left_alone_and_can_be_read(
+    stopped: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(folder, "LOCK_SECONDS", 0.1)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    with folder.claim(out):
+        before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+        for words in (["--resume", str(out)], ["--resume", str(out), "--restart"]):
+            assert main(["train", "--trust", *words]) == 2
+            said = capsys.readouterr().err
+            assert said.startswith(f"lookrep: {out} is being trained by process {os.getpid()} on ")
+            assert said.count("\n") == 1
+        with pytest.raises(folder.Busy):
+            api.load(out, trust=True).resume()
+        assert {path: path.read_bytes() for path in before} == before
+        assert lookrep_agents(out) == 3200
+        assert folder.is_running(out)
+    assert not folder.is_running(out)
+
+
+def test_two_starts_in_one_folder_make_one_run(whole: Path, tmp_path: Path, quick_compilation: dict[str, str]) -> None:
+    out = tmp_path / "run"
+    both = [lookrep(*TRAIN, "--seed", str(seed), "--out", str(out), environment=quick_compilation) for seed in (3, 4)]
+    said = [process.communicate(timeout=300)[1] for process in both]
+    assert sorted(process.returncode for process in both) == [0, 2], said
+    (refusal,) = filter(None, said)
+    assert "is being trained by process" in refusal or "already holds a run" in refusal
+    seeds = {row["seed"] for row in rows(out)}
+    assert seeds == {configs.load(out).seed}
+    assert len(rows(out)) == 30
+
+
+@pytest.mark.parametrize("happening", [shutil.rmtree, lambda out: out.rename(out.with_name("elsewhere"))])
+def test_a_folder_that_goes_away_under_way_stops_the_run(
+    happening: Callable[[Path], Any], engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 2000, lambda: happening(out)))
+    with pytest.raises(UserError, match=r"metrics.jsonl is gone: it was moved or deleted under way"):
+        run.start(engine.config, out, quiet=True)
+    assert not out.exists()
+    if (tmp_path / "elsewhere").exists():
+        monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+        assert run.resume(tmp_path / "elsewhere", quiet=True)
 
 
 def test_an_environment_of_ones_own_trains_by_its_name(whole: Path) -> None:

@@ -11,7 +11,6 @@ import os
 import resource
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,9 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from lookrep.config import Precision, ReplayMemory, RunConfig, TargetName, preset
-from lookrep.errors import UserError
-from lookrep.hosted import check, make, worker
-from lookrep.training.hosted import HostedEngine
+from lookrep.envs.host import check, make, worker_process
+from lookrep.training.host.engine import HostEngine
 
 REPEATS = 5
 SECONDS_A_REPEAT = 2.0
@@ -34,12 +32,9 @@ PERIODS = 2  # of a target that is not copied
 WARMUP_STEPS = 400
 FIRST_TURN_UPDATES = 5
 FIRST_STEPS = WARMUP_STEPS + 40  # with the target's first turn, and everything compiled
-STEPS_AT_A_TIME = 200  # starting and ending costs a millisecond or two
-WORKER = worker.__name__  # in a worker's command line
-PATIENCE_SECONDS = 600.0  # for processes that are still compiling
-LAST_WORDS_SECONDS = 10.0
+WORKER = worker_process.__name__  # in a worker's command line
+PATIENCE_SECONDS = 600.0  # for emulators that are still starting
 
-_barrier: Any = None  # in a process of `measure_together`
 _emulator: Any = None  # in one of `Emulators`
 
 
@@ -91,7 +86,7 @@ def _play(job: tuple[int, float]) -> float:
     env.reset(seed)
     steps, began = 0, time.perf_counter()
     while time.perf_counter() - began < seconds:
-        for action in chance.integers(env.spaces.num_actions, size=50):
+        for action in chance.integers(env.spec.num_actions, size=50):
             outcome = env.step(int(action))
             if outcome.terminated or outcome.truncated:
                 env.reset(steps)
@@ -126,10 +121,10 @@ class Trainer:
         )
         period_updates = settings.target.target_period_updates
         self.period_steps = period_updates * settings.learning.steps_per_update
-        self._engine = HostedEngine(config)
+        self._engine = HostEngine(config)
         self._state = self._engine.init()
         for group in self._state.groups:  # the target's first turn comes soon, so that its program is compiled by then
-            group.state = group.state._replace(online_updates=jnp.int32(period_updates - FIRST_TURN_UPDATES))
+            group.load(group.snapshot()._replace(online_updates=jnp.int32(period_updates - FIRST_TURN_UPDATES)))
         self._steps = self._spent_until = 0
 
     def __enter__(self) -> "Trainer":
@@ -157,7 +152,7 @@ class Trainer:
         began = time.perf_counter()
         self._steps += steps
         self._state = self._engine.advance(self._state, self._steps)
-        jax.block_until_ready([group.state.online_updates for group in self._state.groups])
+        jax.block_until_ready([group.snapshot().online_updates for group in self._state.groups])
         return time.perf_counter() - began
 
 
@@ -188,40 +183,6 @@ def measure(case: Case, emulators: Emulators) -> dict[str, Any]:
     }
 
 
-def measure_together(case: Case, processes: int, emulators: Emulators) -> dict[str, Any]:
-    """Several such populations at the same time, each in a process of its own: steps per second of all of them."""
-    context = multiprocessing.get_context("spawn")
-    barrier, alone = context.Barrier(processes + 1), []
-    with context.Pool(processes, _meet_at, (barrier,)) as pool:
-        trainers = [pool.apply_async(_train_beside, (case,)) for _ in range(processes)]
-        try:
-            for _ in range(REPEATS + 1):
-                alone.append(emulators.speed())
-                barrier.wait(PATIENCE_SECONDS)
-                barrier.wait(PATIENCE_SECONDS)
-        except threading.BrokenBarrierError as error:
-            _raise_what_happened(trainers)
-            raise UserError(
-                f"one of {processes} processes was lost, or not ready in {PATIENCE_SECONDS:.0f} s"
-            ) from error
-        each = [trainer.get() for trainer in trainers]
-    found = np.array([speeds for speeds, _ in each]).sum(axis=0)
-    spent = {what: round(statistics.median(spent.get(what, 0) for _, spent in each)) for what in each[0][1]}
-    return {
-        **case._asdict(),
-        "agents": case.agents * processes,
-        "processes": processes,
-        **_speeds(found.tolist(), alone[1:]),
-        "microseconds_a_step": spent,
-    }
-
-
-def _raise_what_happened(trainers: list[Any]) -> None:
-    for trainer in trainers:
-        with contextlib.suppress(multiprocessing.TimeoutError):  # it was killed
-            trainer.get(LAST_WORDS_SECONDS)
-
-
 def _speeds(found: list[float], alone: list[float]) -> dict[str, Any]:
     ratios = [a / b for a, b in zip(found, alone, strict=True)]
     return {
@@ -231,39 +192,6 @@ def _speeds(found: list[float], alone: list[float]) -> dict[str, Any]:
         "emulators_spread": [round(min(alone)), round(max(alone))],
         "ratio_to_emulators": round(statistics.median(ratios), 3),
     }
-
-
-def _meet_at(barrier: Any) -> None:
-    global _barrier
-    _barrier = barrier
-
-
-def _train_beside(case: Case) -> tuple[list[float], dict[str, int]]:
-    """Steps per second of one of several populations, in intervals that begin for all at once, and its time."""
-    try:
-        return _train_in_intervals(case)
-    except threading.BrokenBarrierError:
-        return [], {}  # another one will say what happened
-    except BaseException:
-        _barrier.abort()
-        raise
-
-
-def _train_in_intervals(case: Case) -> tuple[list[float], dict[str, int]]:
-    found = []
-    with Trainer(case) as trainer:
-        trainer.advance(FIRST_STEPS)
-        for _ in range(REPEATS + 1):
-            _barrier.wait(PATIENCE_SECONDS)
-            steps, began = 0, time.perf_counter()
-            while (seconds := time.perf_counter() - began) < SECONDS_A_REPEAT:
-                trainer.advance(STEPS_AT_A_TIME)
-                steps += STEPS_AT_A_TIME
-            found.append(case.agents * steps / seconds)
-            if len(found) == 1:  # in which some were still getting warm
-                trainer.spent()
-            _barrier.wait(PATIENCE_SECONDS)
-        return found[1:], trainer.spent()
 
 
 def _processor_seconds() -> np.ndarray:
@@ -287,8 +215,8 @@ def _memory(agents: int) -> dict[str, Any]:
     return found
 
 
-def run(cases: list[Case], processes: int = 1) -> Iterator[dict[str, Any]]:
+def run(cases: list[Case]) -> Iterator[dict[str, Any]]:
     """One row for each case. All are of one game."""
     with Emulators(cases[0].game, os.cpu_count() or 1) as emulators:
         for case in cases:
-            yield measure(case, emulators) if processes == 1 else measure_together(case, processes, emulators)
+            yield measure(case, emulators)

@@ -41,7 +41,7 @@ def default_cases(backend: str) -> list[Case]:
         return [Case(1, "dqn"), Case(16, "dqn"), Case(1), Case(16), Case(1, target="replicate"), Case(1, "rainbow")]
     cases = [Case(1), Case(512), *(Case(n, precision="bf16") for n in (64, 512, 1024))]
     cases += [Case(512, target="replicate", precision="bf16"), Case(512, "rainbow", precision="bf16")]
-    others = [name.removeprefix("minatar/") for name in envs.names() if name != "minatar/breakout"]
+    others = [name.removeprefix("minatar/") for name in envs.names.MINATAR if name != "minatar/breakout"]
     return cases + [Case(512, precision="bf16", game=game) for game in others]
 
 
@@ -169,21 +169,3 @@ def _timed(function: Callable[[Any], Any], argument: Any) -> tuple[list[float], 
         argument = jax.block_until_ready(function(argument))
         seconds.append(time.perf_counter() - began)
     return seconds, argument
-
-
-def ratios(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Cost of Replicate relative to a hard copy, and of an agent in larger populations, where rows allow."""
-    found: dict[str, float] = {}
-    for row in rows:
-        for other in rows:
-            same = all(row[k] == other[k] for k in ("agent", "precision", "game"))
-            if not same:
-                continue
-            if row["agents"] == other["agents"] and (row["target"], other["target"]) == ("replicate", "hard"):
-                name = f"replicate / hard: {row['agent']}, {row['agents']} agents"
-                found[name] = round(row["cycle_microseconds"] / other["cycle_microseconds"], 3)
-            if row["target"] == other["target"] == "hard" and row["agents"] == 1024 and other["agents"] == 64:
-                found[f"cost per agent, 1024 / 64: {row['agent']}"] = round(
-                    row["microseconds_per_agent"] / other["microseconds_per_agent"], 3
-                )
-    return found

@@ -7,59 +7,57 @@
 >>> trace = exact.solve(exact.problem(chain, online=features, target=exact.table(2)), settings)
 >>> trace.value_target[-1].round(6).tolist()
 [2.0, 2.0]
+
+Names are imported when they are asked for: `lookrep.exact.settings` must not bring JAX along.
 """
 
-from lookrep.exact.certificate import Certificate, OuterMap, certify, outer_map
-from lookrep.exact.membership import Membership, SolutionSets, membership_of, solution_sets
-from lookrep.exact.problems import (
-    MDP,
-    Differentiable,
-    Linear,
-    MarkovChain,
-    Problem,
-    linear,
-    markov_chain,
-    mdp,
-    problem,
-    stationary_weighting,
-    table,
-    true_value,
-)
-from lookrep.exact.rates import measured_rate
-from lookrep.exact.sampled import solve_sampled
-from lookrep.exact.settings import Settings, StepSizes, step_sizes
-from lookrep.exact.solver import Trace, solve, solve_many
-from lookrep.exact.theory import Audit, audit
+# ruff: noqa: F401
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "MDP",
-    "Audit",
-    "Certificate",
-    "Differentiable",
-    "Linear",
-    "MarkovChain",
-    "Membership",
-    "OuterMap",
-    "Problem",
-    "Settings",
-    "SolutionSets",
-    "StepSizes",
-    "Trace",
-    "audit",
-    "certify",
-    "linear",
-    "markov_chain",
-    "mdp",
-    "measured_rate",
-    "membership_of",
-    "outer_map",
-    "problem",
-    "solution_sets",
-    "solve",
-    "solve_many",
-    "solve_sampled",
-    "stationary_weighting",
-    "step_sizes",
-    "table",
-    "true_value",
-]
+if TYPE_CHECKING:
+    from lookrep.exact.certificate import Certificate, OuterMap, certify, outer_map
+    from lookrep.exact.membership import Membership, SolutionSets, membership_of, solution_sets
+    from lookrep.exact.problems import (
+        MDP,
+        Differentiable,
+        Linear,
+        MarkovChain,
+        Problem,
+        linear,
+        markov_chain,
+        mdp,
+        problem,
+        stationary_weighting,
+        table,
+        true_value,
+    )
+    from lookrep.exact.rates import measured_rate
+    from lookrep.exact.sampled import solve_sampled
+    from lookrep.exact.settings import Settings
+    from lookrep.exact.sizes import StepSizes, step_sizes
+    from lookrep.exact.solver import Trace, solve, solve_many
+    from lookrep.exact.theory import Audit, audit
+
+_FROM = {
+    "certificate": ("Certificate", "OuterMap", "certify", "outer_map"),
+    "membership": ("Membership", "SolutionSets", "membership_of", "solution_sets"),
+    "problems": (
+        "MDP", "Differentiable", "Linear", "MarkovChain", "Problem",
+        "linear", "markov_chain", "mdp", "problem", "stationary_weighting", "table", "true_value",
+    ),
+    "rates": ("measured_rate",),
+    "sampled": ("solve_sampled",),
+    "settings": ("Settings",),
+    "solver": ("Trace", "solve", "solve_many"),
+    "sizes": ("StepSizes", "step_sizes"),
+    "theory": ("Audit", "audit"),
+}  # fmt: skip
+_HOME = {name: module for module, names in _FROM.items() for name in names}
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"lookrep.exact.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'lookrep.exact' has no attribute '{name}'")

@@ -110,17 +110,21 @@ def random_chain(
     target_features: int | None = None,
     discount: float = 0.9,
     stationary: bool = True,
+    shared_features: int | None = None,
+    concentration: float = 1.0,
 ) -> Problem:
     """A seeded random chain with Gaussian features and starts.
 
-    Without counts both networks share one over-parameterised space (states + 1). With counts they get separate
-    spaces of those sizes: fewer than `states` is a tall matrix, which cannot represent every value. With
-    `stationary=False` the weighting is random too, which is how divergence becomes possible.
+    Without counts both networks share one over-parameterised space (states + 1), or one of `shared_features`. With
+    counts they get separate spaces of those sizes: fewer than `states` is a tall matrix, which cannot represent every
+    value. With `stationary=False` the weighting is random too, which is how divergence becomes possible. Each row of
+    the chain is drawn from a Dirichlet distribution: of a small `concentration`, most of it is one successor.
     """
     draw = np.random.default_rng(seed)
-    chain = markov_chain(draw.dirichlet(np.ones(states), size=states), draw.normal(size=states), discount)
+    rows = draw.dirichlet(np.full(states, concentration), size=states)
+    chain = markov_chain(rows, draw.normal(size=states), discount)
     if online_features is None and target_features is None:
-        online = target = linear(draw.normal(size=(states, states + 1)))
+        online = target = linear(draw.normal(size=(states, shared_features or states + 1)))
     else:
         online = linear(draw.normal(size=(states, online_features or states + 1)))
         target = linear(draw.normal(size=(states, target_features or states + 1)))

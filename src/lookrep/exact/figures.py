@@ -4,24 +4,18 @@ What fits is drawn as it is (up to 2 states, up to 3 parameters); larger spaces 
 the paths move most. Only drawing lives here: it takes a trace and knows nothing about solvers.
 """
 
-import io
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import jax
-import matplotlib as mpl
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from lookrep.errors import UserError
-from lookrep.exact.problems import Floats, Linear, Problem, ValueFunction, same_class, true_value
-from lookrep.exact.solver import Trace
-
-FORMATS = ("png", "pdf", "svg")
+from lookrep.exact.checks import Floats
+from lookrep.exact.problems import Linear, Problem, ValueFunction, same_class, true_value
+from lookrep.exact.solver import Trace, flat
 
 
 class _Look(NamedTuple):
@@ -52,36 +46,6 @@ class _Path(NamedTuple):
     look: _Look
 
 
-def check_figure_path(path: Path) -> None:
-    """Refuse, before any computing, a format we cannot write or a place where no file can be; make the folder."""
-    if path.suffix.lstrip(".").lower() not in FORMATS:
-        raise UserError(f"figure '{path}': the name should end in .{', .'.join(FORMATS)}")
-    if path.is_dir():
-        raise UserError(f"figure '{path}': is a folder")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        existed = path.exists()
-        with path.open("ab"):
-            pass
-        if not existed:
-            path.unlink()
-    except OSError as error:
-        raise UserError(f"figure '{path}' cannot be written: {error.strerror}") from None
-
-
-def save(figure: Figure, path: Path) -> None:
-    """Write in the format of the suffix; the file appears whole or not at all, and equal input gives equal bytes."""
-    kind = path.suffix.lstrip(".").lower()
-    metadata: dict[str, Any] = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(kind, {})
-    buffer = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "lookrep"}):
-        figure.savefig(buffer, format=kind, dpi=200, metadata=metadata)
-    try:
-        path.write_bytes(buffer.getvalue())
-    except OSError as error:
-        raise UserError(f"figure '{path}' cannot be written: {error.strerror}") from None
-
-
 def draw(problem: Problem, trace: Trace, title: str) -> Figure:
     """Value space on the left; then one parameter space if the networks share it, otherwise one for each."""
     truth = true_value(problem.process)
@@ -89,7 +53,7 @@ def draw(problem: Problem, trace: Trace, title: str) -> Figure:
     if shown < len(trace.value_target):
         title += f" (diverges; drawn up to iteration {shown - 1})"
     values = [_Path(trace.value_target[:shown], TARGET), _Path(trace.value_online[:shown], ONLINE)]
-    target, online = _Path(_flat(trace.target)[:shown], TARGET), _Path(_flat(trace.online)[:shown], ONLINE)
+    target, online = _Path(flat(trace.target)[:shown], TARGET), _Path(flat(trace.online)[:shown], ONLINE)
     spaces: list[tuple[list[_Path], ValueFunction, str, str]] = [
         ([target], problem.target, r"target parameters $\theta$", r"$\theta_{}$"),
         ([online], problem.online, r"online parameters $w$", "$w_{}$"),
@@ -241,9 +205,3 @@ def _drawable(trace: Trace, truth: Floats) -> int:
         scale = 1.0 + np.abs(truth).max() + size[0]
         away = np.flatnonzero(~(size <= 100.0 * scale))
     return max(2, int(away[0])) if away.size else len(size)
-
-
-def _flat(params: Any) -> Floats:
-    """Parameters as one vector per iteration, whatever tree they came in."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
-    return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)

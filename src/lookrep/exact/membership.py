@@ -11,10 +11,10 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lookrep.exact.problems import Floats, Linear, Params, Problem, ValueFunction, same_class
+from lookrep.exact.checks import Floats
+from lookrep.exact.problems import Linear, Params, Problem, ValueFunction, same_class
+from lookrep.exact.settings import TOLERANCE
 from lookrep.exact.solver import double_precision
-
-DEFAULT_TOLERANCE = 1e-6
 
 
 class Membership(NamedTuple):
@@ -23,7 +23,7 @@ class Membership(NamedTuple):
     value: bool  # v_w = T v_θ and v_θ = v_w
 
 
-def membership_of(problem: Problem, target: Params, online: Params, tolerance: float = DEFAULT_TOLERANCE) -> Membership:
+def membership_of(problem: Problem, target: Params, online: Params, tolerance: float = TOLERANCE) -> Membership:
     """Equality means: the largest absolute difference is at most `tolerance`.
 
     >>> from lookrep.exact.builtin import two_state
@@ -48,7 +48,7 @@ class SolutionSets(NamedTuple):
     value: frozenset[tuple[tuple[float, ...], tuple[float, ...]]]
 
 
-def solution_sets(problem: Problem, grid: Sequence[ArrayLike], tolerance: float = DEFAULT_TOLERANCE) -> SolutionSets:
+def solution_sets(problem: Problem, grid: Sequence[ArrayLike], tolerance: float = TOLERANCE) -> SolutionSets:
     """The three sets when Θ is the given finite list of parameter vectors (for both networks)."""
     points = [tuple(np.asarray(point, np.float64).tolist()) for point in grid]
     single, pair, value = set(), set(), set()

@@ -1,10 +1,9 @@
 """From what a user types (`two-state`, `random:5,1`, `my.toml`) to a problem and the settings that go with it."""
 
-import difflib
 import re
 from pathlib import Path
 
-from lookrep.errors import UserError
+from lookrep.errors import UserError, hint
 from lookrep.exact import builtin, problem_file
 from lookrep.exact.problems import Problem
 from lookrep.exact.settings import Settings
@@ -28,10 +27,8 @@ def named_problem(text: str) -> tuple[Problem, Settings]:
     path = Path(text)
     if path.suffix == ".toml" or "/" in text or path.exists():
         return problem_file.load(path)
-    near = difflib.get_close_matches(text, builtin.BUILDERS, n=1)
-    names = ", ".join([*builtin.BUILDERS, "random:N,SEED"])
-    hint = f"did you mean '{near[0]}'?" if near else f"choose from {names}, or give a .toml file"
-    raise UserError(f"unknown problem '{text}': {hint}")
+    otherwise = f"choose from {', '.join(builtin.BUILDERS)}, random:N,SEED, or give a .toml file"
+    raise UserError(f"unknown problem '{text}': {hint(text, builtin.BUILDERS, otherwise)}")
 
 
 def _random(text: str) -> Problem:

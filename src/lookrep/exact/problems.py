@@ -15,17 +15,21 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from lookrep.errors import UserError
+from lookrep.exact.checks import (
+    Floats,
+    check_discount,
+    check_probabilities,
+    check_stochastic,
+    check_weighting,
+    finite,
+)
+from lookrep.importing import in_short
 
 Params = Any
 """Parameters of a value function: a vector for linear ones, any pytree of arrays otherwise."""
-
-Floats = NDArray[np.float64]
-
-ROW_SUM_TOLERANCE = 1e-8
-LARGEST_NUMBER = 1e100  # squares and products must stay inside floating point
 
 
 @jax.tree_util.register_dataclass
@@ -113,28 +117,59 @@ def markov_chain(transition: ArrayLike, reward: ArrayLike, discount: float) -> M
     >>> true_value(chain).round(6).tolist()
     [2.0, 2.0]
     """
-    matrix = _finite("transition", transition, 2)
-    _check_stochastic("transition", matrix)
+    matrix = finite("transition", transition, 2)
+    check_stochastic("transition", matrix)
     states = matrix.shape[0]
-    rewards = _finite("reward", reward, 1)
+    rewards = finite("reward", reward, 1)
     if rewards.shape != (states,):
         raise UserError(f"reward: {len(rewards)} entries for {states} states; give one per state")
-    return MarkovChain(matrix, rewards, _check_discount(discount))
+    return MarkovChain(matrix, rewards, check_discount(discount))
 
 
 def mdp(transition: ArrayLike, reward: ArrayLike, discount: float) -> MDP:
     """Check and build a decision process; `transition` is [actions, states, states], `reward` [actions, states]."""
-    tensor = _finite("transition", transition, 3)
+    tensor = finite("transition", transition, 3)
     for action, matrix in enumerate(tensor):
-        _check_stochastic(f"transition of action {action + 1}", matrix)
-    rewards = _finite("reward", reward, 2)
+        check_stochastic(f"transition of action {action + 1}", matrix)
+    rewards = finite("reward", reward, 2)
     if rewards.shape != tensor.shape[:2]:
         raise UserError(f"reward: shape {list(rewards.shape)}, should be [actions, states] = {list(tensor.shape[:2])}")
-    return MDP(tensor, rewards, _check_discount(discount))
+    return MDP(tensor, rewards, check_discount(discount))
+
+
+def under_policy(process: MDP, policy: ArrayLike) -> MarkovChain:
+    """The chain of a decision process whose actions a policy chooses: per state a probability of each action, or the
+    number of one action, from 1.
+
+    >>> stay, move = [[1, 0], [0, 1]], [[0, 1], [0, 1]]
+    >>> under_policy(mdp([stay, move], [[0, 1], [5, 0]], 0.5), [2, 1]).reward.tolist()
+    [5.0, 1.0]
+    """
+    actions, states = process.reward.shape
+    if np.ndim(policy) == 1:
+        chosen = finite("policy", policy, 1)
+        if chosen.shape != (states,):
+            raise UserError(f"policy: {len(chosen)} entries for {states} states; give one action per state")
+        wrong = np.flatnonzero(~np.isin(chosen, np.arange(1, actions + 1)))
+        if wrong.size:
+            raise UserError(f"policy: entry {wrong[0] + 1} is {chosen[wrong[0]]:g}; actions are 1 to {actions}")
+        probabilities = np.eye(actions)[chosen.astype(int) - 1]
+    else:
+        probabilities = finite("policy", policy, 2)
+        if probabilities.shape != (states, actions):
+            raise UserError(
+                f"policy: shape {list(probabilities.shape)}, should be [states, actions] = {[states, actions]}"
+            )
+        check_probabilities("policy", probabilities)
+    return MarkovChain(
+        np.einsum("sa,ast->st", probabilities, process.transition),
+        np.einsum("sa,as->s", probabilities, process.reward),
+        process.discount,
+    )
 
 
 def linear(features: ArrayLike, name: str = "features") -> Linear:
-    matrix = _finite(name, features, 2)
+    matrix = finite(name, features, 2)
     if matrix.shape[1] == 0:
         raise UserError(f"{name}: rows are empty; give at least one feature per state")
     return Linear(matrix)
@@ -156,7 +191,7 @@ def problem(
             raise UserError("weighting: a decision process has no stationary distribution of its own; give one")
         weights = stationary_weighting(process.transition)
     else:
-        weights = _check_weighting(weighting, states)
+        weights = check_weighting(weighting, states)
     return Problem(
         process=process,
         weighting=weights,
@@ -218,64 +253,15 @@ def same_class(problem: Problem) -> bool:
 def linear_chain(problem: Problem) -> tuple[MarkovChain, Floats, Floats]:
     """The chain and both feature matrices (online, target), or a clear refusal: theory needs the linear case."""
     online, target, process = problem.online, problem.target, problem.process
-    if not (isinstance(online, Linear) and isinstance(target, Linear) and isinstance(process, MarkovChain)):
-        raise UserError("the audit and the certificate need a Markov chain and linear value functions")
+    if not isinstance(process, MarkovChain):
+        raise UserError("the optimality operator is only piecewise linear; audit and certificate need a Markov chain")
+    if not (isinstance(online, Linear) and isinstance(target, Linear)):
+        raise UserError("the audit and the certificate need linear value functions")
     return process, online.features, target.features
 
 
 def _solve_chain(transition: Floats, reward: Floats, discount: float) -> Floats:
     return np.asarray(np.linalg.solve(np.eye(len(reward)) - discount * transition, reward), np.float64)
-
-
-def _finite(name: str, value: ArrayLike, dimensions: int) -> Floats:
-    kinds = {
-        0: "a number",
-        1: "a list of numbers",
-        2: "a list of equally long rows of numbers",
-        3: "one matrix per action",
-    }
-    try:
-        array = np.asarray(value, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise UserError(f"{name}: should be {kinds[dimensions]}") from None
-    if array.ndim != dimensions or array.size == 0:
-        raise UserError(f"{name}: should be {kinds[dimensions]}")
-    if not np.isfinite(array).all():
-        where = ", ".join(str(index + 1) for index in np.argwhere(~np.isfinite(array))[0])
-        raise UserError(f"{name}: entry ({where}) is not a finite number")
-    if np.abs(array).max() > LARGEST_NUMBER:
-        raise UserError(f"{name}: has a number larger than {LARGEST_NUMBER:g}")
-    return array
-
-
-def _check_stochastic(name: str, matrix: Floats) -> None:
-    if matrix.shape[0] != matrix.shape[1]:
-        raise UserError(f"{name}: {matrix.shape[0]} rows of {matrix.shape[1]} entries; should be square")
-    if (matrix < 0).any():
-        row, column = np.argwhere(matrix < 0)[0]
-        raise UserError(f"{name}: entry ({row + 1}, {column + 1}) is {matrix[row, column]:g}; probabilities are >= 0")
-    sums = matrix.sum(axis=1)
-    off = np.abs(sums - 1.0) > ROW_SUM_TOLERANCE
-    if off.any():
-        row = int(np.argmax(off))
-        raise UserError(f"{name}: row {row + 1} sums to {sums[row]:.10g}, not 1")
-
-
-def _check_discount(discount: float) -> float:
-    if isinstance(discount, bool) or not isinstance(discount, (int, float)) or not 0.0 <= discount < 1.0:
-        raise UserError(f"discount: {discount!r} is outside [0, 1)")
-    return float(discount)
-
-
-def _check_weighting(weighting: ArrayLike, states: int) -> Floats:
-    weights = _finite("weighting", weighting, 1)
-    if weights.shape != (states,):
-        raise UserError(f"weighting: {len(weights)} entries for {states} states; give one per state")
-    if (weights < 0).any():
-        raise UserError(f"weighting: entry {int(np.argmax(weights < 0)) + 1} is negative; weights are probabilities")
-    if abs(weights.sum() - 1.0) > ROW_SUM_TOLERANCE:
-        raise UserError(f"weighting: sums to {weights.sum():.10g}, not 1")
-    return weights
 
 
 def _check_init(name: str, features: str, function: ValueFunction, init: Params | None, states: int) -> Params:
@@ -285,15 +271,18 @@ def _check_init(name: str, features: str, function: ValueFunction, init: Params 
             raise UserError(f"{features}: {rows} rows for {states} states; give one row per state")
         if init is None:
             return np.zeros(count)
-        params = _finite(name, init, 1)
+        params = finite(name, init, 1)
         if params.shape != (count,):
             raise UserError(f"{name}: {len(params)} entries for {count} features ({features})")
         return params
     if init is None:
         raise UserError(f"{name}: needed, because the value function is not linear")
-    shape = jax.eval_shape(function, init).shape
+    try:
+        shape = jnp.shape(jax.eval_shape(function, init))
+    except Exception as error:  # whatever a user's function may do
+        raise UserError(f"{name}: its value function fails on it ({in_short(error)})") from error
     if shape != (states,):
-        raise UserError(f"{name}: its value function gives shape {list(shape)}, should be one value per state")
+        raise UserError(f"{name}: its value function gives shape {list(shape)}, should be [states] = [{states}]")
     return init
 
 

@@ -7,7 +7,7 @@ spectral radius.
 
 import numpy as np
 
-from lookrep.exact.problems import Floats
+from lookrep.exact.checks import Floats
 
 ROUNDING = 1e-11  # steps shorter than this, relative to the iterate, are mostly rounding
 WEAK = 1e-3  # directions of the tail's steps weaker than this, relative to the strongest, have died out

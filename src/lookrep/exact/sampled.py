@@ -5,6 +5,7 @@ unbiased for a Markov chain. The optimality operator's maximum and the residual 
 successor per state, so those are refused.
 """
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,8 +15,9 @@ import numpy as np
 
 from lookrep.errors import UserError
 from lookrep.exact.problems import MarkovChain, Problem
-from lookrep.exact.settings import Settings, step_sizes
-from lookrep.exact.solver import Errors, Trace, check_method, check_trace_size, double_precision, run_loop
+from lookrep.exact.settings import Settings
+from lookrep.exact.sizes import check_method, step_sizes
+from lookrep.exact.solver import Errors, Trace, check_trace_size, double_precision, run_loop
 
 
 def solve_sampled(problem: Problem, settings: Settings, batch_size: int, seed: int) -> Trace:
@@ -24,9 +26,8 @@ def solve_sampled(problem: Problem, settings: Settings, batch_size: int, seed: i
         raise UserError("sampling needs a Markov chain: one drawn successor is a biased maximum for a decision process")
     if settings.method == "residual":
         raise UserError("method: 'residual' needs two independent successors per state; sampling draws one")
-    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise UserError(f"batch_size: {batch_size!r} is not a whole number of at least 1")
-    sizes = step_sizes(problem, settings)
+    sizes = step_sizes(problem, replace(settings, batch_size=batch_size, seed=seed))
+    settings = replace(settings, batch_size=None, seed=0)  # compiled once for all seeds
     check_method(problem, settings.method)
     check_trace_size(problem, settings)
     with double_precision():

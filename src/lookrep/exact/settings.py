@@ -1,25 +1,24 @@
-"""The inputs T, K_L, K_R, α, β of Algorithm 1, their checks, and what "auto" step sizes mean.
+"""The inputs T, K_L, K_R, α, β of Algorithm 1, what other methods need besides, and their checks. No JAX here.
 
-Not here: the algorithm (`solver.py`) and the theorem's own step sizes (`theory.py`).
+What "auto" step sizes mean is said in `sizes.py`; the theorem's own are in `theory.py`.
 """
 
+import math
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
-
-import numpy as np
+from typing import Any, Literal
 
 from lookrep.errors import UserError
-from lookrep.exact.problems import Floats, Linear, MarkovChain, Problem
+from lookrep.exact.methods import METHODS, Method
 
-Method = Literal["lr", "td", "td-hard", "td-polyak", "residual"]
-METHODS: tuple[Method, ...] = get_args(Method)
 Auto = Literal["auto"]
+TOLERANCE = 1e-6  # largest difference that counts as equal, where membership in a solution set is asked
 LARGEST_COUNT = 10**7  # of iterations or updates; more is a typing mistake, and would exhaust memory before time
+MOST_NETWORKS = 100
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`lookahead_updates` (K_L) is also the period of a hard copy. `tau` is Polyak's, after every online update."""
+    """`lookahead_updates` (K_L) is also the period of a copy; the others are read by the methods that have them."""
 
     method: Method = "lr"
     outer_iterations: int = 800
@@ -27,22 +26,26 @@ class Settings:
     replicate_updates: int = 1
     lookahead_step_size: float | Auto = "auto"
     replicate_step_size: float | tuple[float, ...] | Auto = "auto"
-    tau: float = 0.005
-
-
-class StepSizes(NamedTuple):
-    lookahead: float  # α
-    replicate: Floats  # β_0 … β_{K_R − 1}
+    tau: float = 0.005  # polyak: the online network's weight after every online update
+    kappa: float = 1.0  # weight of a proximal term, Piché et al.'s κ
+    networks: int = 5  # averaged, distilled: how many of the last online networks
+    growth: float = 1.05  # growing: each period is so many times the one before,
+    longest_period: int = 2_000  # up to this
+    batch_size: int | None = None  # transitions drawn for every update; None takes expectations instead
+    seed: int = 0  # of what is drawn
 
 
 def check(settings: Settings) -> Settings:
     """Refuse what cannot run, with the field's name."""
     if settings.method not in METHODS:
         raise UserError(f"method: {settings.method!r} is unknown; choose from {', '.join(METHODS)}")
-    for name in ("outer_iterations", "lookahead_updates", "replicate_updates"):
-        count = getattr(settings, name)
-        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LARGEST_COUNT:
-            raise UserError(f"{name}: {count!r} is not a whole number from 1 to {LARGEST_COUNT}")
+    for name in ("outer_iterations", "lookahead_updates", "replicate_updates", "longest_period"):
+        _check_count(name, getattr(settings, name), LARGEST_COUNT)
+    _check_count("networks", settings.networks, MOST_NETWORKS)
+    if settings.batch_size is not None:
+        _check_count("batch_size", settings.batch_size, LARGEST_COUNT)
+    if isinstance(settings.seed, bool) or not isinstance(settings.seed, int) or not 0 <= settings.seed < 2**63:
+        raise UserError(f"seed: {settings.seed!r} is not a whole number from 0 to 2^63 − 1")
     _check_step("lookahead_step_size", settings.lookahead_step_size)
     steps = settings.replicate_step_size
     if isinstance(steps, tuple):
@@ -55,51 +58,51 @@ def check(settings: Settings) -> Settings:
             _check_step("replicate_step_size", step)
     else:
         _check_step("replicate_step_size", steps)
-    if isinstance(settings.tau, bool) or not isinstance(settings.tau, (int, float)) or not 0.0 < settings.tau <= 1.0:
+    if not (_is_number(settings.tau) and 0.0 < settings.tau <= 1.0):
         raise UserError(f"tau: {settings.tau!r} is outside (0, 1]")
+    if not (_is_number(settings.kappa) and settings.kappa >= 0.0):
+        raise UserError(f"kappa: {settings.kappa!r} is not a number of at least 0")
+    if not (_is_number(settings.growth) and settings.growth >= 1.0):
+        raise UserError(f"growth: {settings.growth!r} is not a number of at least 1")
+    if METHODS[settings.method].grows and settings.longest_period < settings.lookahead_updates:
+        raise UserError(
+            f"longest_period: {settings.longest_period} is below the first period, "
+            f"lookahead_updates = {settings.lookahead_updates}"
+        )
     return settings
 
 
-def step_sizes(problem: Problem, settings: Settings) -> StepSizes:
-    """Numbers for every step. "auto" is 1 / (Lipschitz constant of the gradient that the step follows), the
-    largest step for which gradient descent on a quadratic does not overshoot.
+def periods(settings: Settings) -> tuple[int, ...]:
+    """Online updates of each outer iteration.
 
-    >>> from lookrep.exact.builtin import tsitsiklis_van_roy
-    >>> round(step_sizes(tsitsiklis_van_roy(), Settings()).lookahead, 6)
-    0.2
+    >>> periods(Settings("growing", outer_iterations=5, lookahead_updates=10, growth=1.5, longest_period=30))
+    (10, 15, 22, 30, 30)
     """
-    check(settings)
-    alpha = settings.lookahead_step_size
-    if alpha == "auto":
-        alpha = 1.0 / _curvature(problem, "residual" if settings.method == "residual" else "online")
-    beta = settings.replicate_step_size
-    if beta == "auto":
-        # Only Replicate has a β; the baselines must not fail for lack of one.
-        beta = 1.0 / _curvature(problem, "target") if settings.method == "lr" else 0.0
-    if isinstance(beta, tuple):
-        return StepSizes(float(alpha), np.asarray(beta, np.float64))
-    return StepSizes(float(alpha), np.full(settings.replicate_updates, beta, np.float64))
+    if not METHODS[settings.method].grows:
+        return (settings.lookahead_updates,) * settings.outer_iterations
+    found: list[int] = []
+    period = float(settings.lookahead_updates)
+    for _ in range(settings.outer_iterations):
+        found.append(int(period))
+        period = min(period * settings.growth, float(settings.longest_period))
+    return tuple(found)
 
 
-def _curvature(problem: Problem, which: Literal["online", "target", "residual"]) -> float:
-    """The largest eigenvalue of 2 Φᵀ D Φ; with (I − γP)Φ in place of Φ for the residual gradient."""
-    function = problem.target if which == "target" else problem.online
-    field = "replicate_step_size" if which == "target" else "lookahead_step_size"
-    if not isinstance(function, Linear):
-        raise UserError(f'{field}: "auto" needs a linear value function; give a number')
-    features = function.features
-    if which == "residual":
-        if not isinstance(problem.process, MarkovChain):
-            raise UserError(f'{field}: "auto" with the residual gradient needs a Markov chain; give a number')
-        features = features - problem.process.discount * (problem.process.transition @ features)
-    largest = float(np.linalg.norm(np.sqrt(problem.weighting)[:, None] * features, 2)) ** 2
-    if largest == 0.0:
-        raise UserError(f'{field}: "auto" is undefined because the weighted features are all zero')
-    return 2.0 * largest
+def last_period(settings: Settings) -> int:
+    """The period that a method keeps to in the end, however many outer iterations there are."""
+    grows = METHODS[settings.method].grows and settings.growth > 1.0
+    return settings.longest_period if grows else settings.lookahead_updates
+
+
+def _check_count(name: str, count: Any, most: int) -> None:
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= most:
+        raise UserError(f"{name}: {count!r} is not a whole number from 1 to {most}")
 
 
 def _check_step(name: str, step: float | str) -> None:
-    if step == "auto":
-        return
-    if isinstance(step, bool) or not isinstance(step, (int, float)) or not np.isfinite(step) or step <= 0.0:
+    if step != "auto" and not (_is_number(step) and float(step) > 0.0):
         raise UserError(f'{name}: {step!r} is not a positive number or "auto"')
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -1,7 +1,8 @@
-"""Algorithm 1 (Lookahead-Replicate) on a finite problem, and its rivals in the same loop.
+"""Algorithm 1 (Lookahead-Replicate) on a finite problem, and every other method in the same loop.
 
-What lives here: the loop and its trace. Only the *error vectors* that the gradients pull back differ between the exact
-and the sampled version, so `sampled.py` reuses `run_loop`. Rates, limits and audits are in `theory.py`.
+What lives here: the loop and its trace. A method is a row of parts (`methods.py`); each part is run in one place. Only
+the *error vectors* that the gradients pull back differ between the exact and the sampled version, so `sampled.py`
+reuses `run_loop`. Rates and limits are in `certificate.py`.
 
 Everything runs in float64 on the CPU, whatever the process is set to: the arrays are tiny and a GPU would only wait.
 """
@@ -16,8 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from lookrep.errors import UserError
-from lookrep.exact.problems import Params, Problem, same_class, stack
-from lookrep.exact.settings import Method, Settings, StepSizes, step_sizes
+from lookrep.exact.checks import Floats
+from lookrep.exact.methods import METHODS, Parts
+from lookrep.exact.problems import Params, Problem, stack
+from lookrep.exact.settings import Settings, periods
+from lookrep.exact.sizes import StepSizes, check_method, step_sizes
 
 LARGEST_TRACE = 2 * 10**8  # numbers, 1.6 GB
 
@@ -31,6 +35,12 @@ class Trace(NamedTuple):
     value_online: Any  # v_w [T + 1, states]
     lookahead_loss: Any  # H(θ, w) = ‖v_w − T v_θ‖²_D
     replicate_loss: Any  # G(θ, w) = ‖v_θ − v_w‖²_D
+
+
+def flat(params: Params) -> Floats:
+    """Parameters of a trace as one vector per iteration, whatever tree they came in."""
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
+    return np.concatenate([leaf.reshape(len(leaf), -1) for leaf in leaves], axis=1)
 
 
 class Errors(NamedTuple):
@@ -51,11 +61,21 @@ def _exact_replicate(problem: Problem, value_target: Any, value_online: Any, key
 EXACT = Errors(_exact_lookahead, _exact_replicate)
 
 
+class Networks(NamedTuple):
+    target: Params
+    online: Params
+    last: Params  # the online networks of the last turns with an axis in front, the newest first; or None
+
+
 class _Run(NamedTuple):
     problem: Problem
     sizes: StepSizes
     settings: Settings
     errors: Errors
+
+    @property
+    def parts(self) -> Parts:
+        return METHODS[self.settings.method]
 
 
 @contextlib.contextmanager
@@ -74,29 +94,27 @@ def solve(problem: Problem, settings: Settings) -> Trace:
     ([0.6636, 0.4455, 0.4455], [-0.2364, 0.7455, 0.7455])
     """
     sizes = step_sizes(problem, settings)
+    if settings.batch_size is not None:
+        raise UserError("batch_size: solve takes expectations; use solve_sampled")
     check_method(problem, settings.method)
     check_trace_size(problem, settings)
     with double_precision():
-        return _to_numpy(_jitted(problem, sizes, settings, EXACT, jax.random.key(0)))
+        trace: Trace = jax.tree.map(np.asarray, _jitted(problem, sizes, settings, EXACT, jax.random.key(0)))
+    return trace
 
 
-def solve_many(problems: Sequence[Problem], settings: Settings) -> Trace:
-    """`solve` for several problems of one shape at once; every array gains a leading problem axis."""
-    sizes = [step_sizes(problem, settings) for problem in problems]
+def solve_many(problems: Sequence[Problem], settings: Settings, sizes: Sequence[StepSizes] | None = None) -> Trace:
+    """`solve` for several problems of one shape at once; every array gains a leading problem axis.
+
+    Each problem may have step sizes of its own, in place of those that the settings give it.
+    """
+    sizes = sizes or [step_sizes(problem, settings) for problem in problems]
     for problem in problems:
         check_method(problem, settings.method)
     with double_precision():
         stacked_sizes = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *sizes)
-        return _to_numpy(_jitted_many(stack(problems), stacked_sizes, settings, EXACT, jax.random.key(0)))
-
-
-def check_method(problem: Problem, method: Method) -> None:
-    """Every method but LR copies parameters, which is meaningless between different value functions."""
-    if method != "lr" and not same_class(problem):
-        raise UserError(
-            f"method: '{method}' keeps target and online parameters equal, but this problem gives the two networks "
-            "different value functions; only 'lr' can solve it"
-        )
+        trace: Trace = _jitted_many(stack(problems), stacked_sizes, settings, EXACT, jax.random.key(0))
+        return jax.tree.map(np.asarray, trace)
 
 
 def check_trace_size(problem: Problem, settings: Settings) -> None:
@@ -108,21 +126,21 @@ def check_trace_size(problem: Problem, settings: Settings) -> None:
 
 
 def run_loop(problem: Problem, sizes: StepSizes, settings: Settings, errors: Errors, key: Any) -> Trace:
-    """The outer loop of Algorithm 1 under JAX; call it inside `double_precision()`."""
-    start_target = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), problem.target_init)
-    start_online = jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.float64), problem.online_init)
-    if settings.method in ("td", "residual"):
-        start_target = start_online  # these learn a single parameter: θ = w throughout
-    iteration = partial(_ITERATIONS[settings.method], _Run(problem, sizes, settings, errors))
+    """The outer loop under JAX; call it inside `double_precision()`."""
+    run = _Run(problem, sizes, settings, errors)
+    start = _start(run)
 
-    def outer(pair: tuple[Params, Params], key: Any) -> tuple[tuple[Params, Params], Trace]:
-        pair = iteration(*pair, key)
-        return pair, _row(problem, *pair)
+    def outer(networks: Networks, now: tuple[Any, Any]) -> tuple[Networks, Trace]:
+        key, updates = now
+        update_key, turn_key = jax.random.split(key)
+        update = partial(_update, run, update_key)
+        networks = jax.lax.fori_loop(0, updates, update, networks)
+        networks = _turn(run, turn_key, networks)
+        return networks, _row(run, networks)
 
     keys = jax.random.split(key, settings.outer_iterations)
-    first = _row(problem, start_target, start_online)
-    _, rows = jax.lax.scan(outer, (start_target, start_online), keys)
-    return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), first, rows)
+    _, rows = jax.lax.scan(outer, start, (keys, jnp.asarray(periods(settings), jnp.int32)))
+    return jax.tree.map(lambda a, b: jnp.concatenate([a[None], b]), _row(run, start), rows)
 
 
 _jitted = jax.jit(run_loop, static_argnums=(2, 3))
@@ -134,18 +152,112 @@ _jitted_many = jax.jit(
 )
 
 
-def _row(problem: Problem, target: Params, online: Params) -> Trace:
-    value_target, value_online = problem.target(target), problem.online(online)
-    bellman_error = value_online - problem.process.backup(value_target)
-    gap = value_target - value_online
-    return Trace(
-        target,
-        online,
-        value_target,
-        value_online,
-        problem.weighting @ bellman_error**2,
-        problem.weighting @ gap**2,
+def _start(run: _Run) -> Networks:
+    target, online = jax.tree.map(
+        lambda leaf: jnp.asarray(leaf, jnp.float64), (run.problem.target_init, run.problem.online_init)
     )
+    if run.parts.single:
+        target = online
+    if not run.parts.remembers:
+        return Networks(target, online, None)
+    # Before there are k online networks, the target stands for those of its own class.
+    first = target if run.parts.turn == "average" else online
+    return Networks(target, online, jax.tree.map(lambda leaf: jnp.stack([leaf] * run.settings.networks), first))
+
+
+def _row(run: _Run, networks: Networks) -> Trace:
+    value_target, value_online = _read_target(run, networks), run.problem.online(networks.online)
+    bellman_error = value_online - run.problem.process.backup(value_target)
+    gap = value_target - value_online
+    weights = run.problem.weighting
+    return Trace(
+        networks.target, networks.online, value_target, value_online, weights @ bellman_error**2, weights @ gap**2
+    )
+
+
+def _read_target(run: _Run, networks: Networks) -> Any:
+    """v_θ; of an averaged target the mean of the last networks' values, which no θ need have."""
+    return _mean_value(run, networks) if run.parts.turn == "average" else run.problem.target(networks.target)
+
+
+def _mean_value(run: _Run, networks: Networks) -> Any:
+    return jax.vmap(run.problem.online)(networks.last).mean(axis=0)
+
+
+def _update(run: _Run, key: Any, k: Any, networks: Networks) -> Networks:
+    """One online update, and what the target does with it."""
+    problem, parts, sizes = run.problem, run.parts, run.sizes
+    key = jax.random.fold_in(key, k)
+    target, online = networks.target, networks.online
+    value_target, value_online = _read_target(run, networks), problem.online(online)
+    if parts.bootstrap == "through":
+        new = _descend(partial(_bellman_error, problem), online, _through(problem, online), sizes.lookahead)
+    else:
+        bootstrap = {
+            "target": value_target,
+            "online": value_online,
+            "smaller": jnp.minimum(value_target, value_online),
+        }[parts.bootstrap]
+        error = _towards(run, value_online, bootstrap, value_target, key)
+        new = _descend(problem.online, online, error, sizes.lookahead)
+    if parts.proximal == "parameters":
+        pull = 2.0 * sizes.lookahead * run.settings.kappa
+        new = jax.tree.map(lambda after, w, t: after - pull * (w - t), new, online, target)
+    if parts.update == "mix":
+        tau = run.settings.tau
+        target = jax.tree.map(lambda t, w: (1.0 - tau) * t + tau * w, target, new)
+    elif parts.update in ("track", "mirror"):
+        other_key = jax.random.fold_in(key, 1)
+        if parts.update == "track":
+            error = run.errors.replicate(problem, value_target, value_online, other_key)
+        else:
+            error = _towards(run, value_target, value_online, value_online, other_key)
+        target = _descend(problem.target, target, error, sizes.replicate[0])
+    return Networks(target, new, networks.last)
+
+
+def _towards(run: _Run, value: Any, bootstrap: Any, other: Any, key: Any) -> Any:
+    """The error of a network that learns from T of `bootstrap` and is kept near the `other` one's values."""
+    error = run.errors.lookahead(run.problem, value, bootstrap, key)
+    if run.parts.proximal == "values":
+        near_key = jax.random.fold_in(key, 2)
+        error = error + run.settings.kappa * run.errors.replicate(run.problem, value, other, near_key)
+    return error
+
+
+def _bellman_error(problem: Problem, online: Params) -> Any:
+    values = problem.online(online)
+    return values - problem.process.backup(values)
+
+
+def _through(problem: Problem, online: Params) -> Any:
+    return problem.weighting * _bellman_error(problem, online)
+
+
+def _turn(run: _Run, key: Any, networks: Networks) -> Networks:
+    target, online, last = networks
+    if last is not None:
+        last = jax.tree.map(lambda now, kept: jnp.concatenate([now[None], kept[:-1]]), online, last)
+        networks = Networks(target, online, last)
+    if run.parts.turn == "copy":
+        target = online
+    elif run.parts.turn == "average":
+        target = jax.tree.map(lambda kept: kept.mean(axis=0), last)
+    elif run.parts.turn == "distil":
+        target = _replicate(run, _mean_value(run, networks), target, key)
+    elif run.parts.turn == "replicate":
+        target = _replicate(run, run.problem.online(online), target, key)
+    return Networks(target, online, last)
+
+
+def _replicate(run: _Run, goal: Any, target: Params, key: Any) -> Params:
+    """Replicate(w, θ, β, K_R). Its line 4 prints ∇F; ∇G of line 3 is meant."""
+
+    def update(k: Any, target: Params) -> Params:
+        error = run.errors.replicate(run.problem, run.problem.target(target), goal, jax.random.fold_in(key, k))
+        return _descend(run.problem.target, target, error, run.sizes.replicate[k])
+
+    return jax.lax.fori_loop(0, run.settings.replicate_updates, update, target)
 
 
 def _descend(function: Callable[[Params], Any], params: Params, error: Any, step_size: Any) -> Params:
@@ -153,90 +265,3 @@ def _descend(function: Callable[[Params], Any], params: Params, error: Any, step
     _, pull_back = jax.vjp(function, params)
     (gradient,) = pull_back(2.0 * error)
     return jax.tree.map(lambda p, g: p - step_size * g, params, gradient)
-
-
-def _lookahead(run: _Run, target: Params, online: Params, key: Any) -> Params:
-    """Lookahead(θ, w, α, K_L)."""
-    value_target = run.problem.target(target)
-
-    def update(k: Any, online: Params) -> Params:
-        error = run.errors.lookahead(run.problem, run.problem.online(online), value_target, jax.random.fold_in(key, k))
-        return _descend(run.problem.online, online, error, run.sizes.lookahead)
-
-    return jax.lax.fori_loop(0, run.settings.lookahead_updates, update, online)
-
-
-def _replicate(run: _Run, online: Params, target: Params, key: Any) -> Params:
-    """Replicate(w, θ, β, K_R). Its line 4 prints ∇F; ∇G of line 3 is meant."""
-    value_online = run.problem.online(online)
-
-    def update(k: Any, target: Params) -> Params:
-        error = run.errors.replicate(run.problem, run.problem.target(target), value_online, jax.random.fold_in(key, k))
-        return _descend(run.problem.target, target, error, run.sizes.replicate[k])
-
-    return jax.lax.fori_loop(0, run.settings.replicate_updates, update, target)
-
-
-Pair = tuple[Params, Params]  # (θ, w)
-
-
-def _iterate_lr(run: _Run, target: Params, online: Params, key: Any) -> Pair:
-    look_key, replicate_key = jax.random.split(key)
-    online = _lookahead(run, target, online, look_key)  # Alg. 1, line 3
-    target = _replicate(run, online, target, replicate_key)  # Alg. 1, line 4
-    return target, online
-
-
-def _iterate_hard(run: _Run, target: Params, online: Params, key: Any) -> Pair:
-    online = _lookahead(run, target, online, key)
-    return online, online
-
-
-def _iterate_polyak(run: _Run, target: Params, online: Params, key: Any) -> Pair:
-    def update(k: Any, pair: Pair) -> Pair:
-        target, online = pair
-        error = run.errors.lookahead(
-            run.problem, run.problem.online(online), run.problem.target(target), jax.random.fold_in(key, k)
-        )
-        online = _descend(run.problem.online, online, error, run.sizes.lookahead)
-        target = jax.tree.map(lambda t, o: (1.0 - run.settings.tau) * t + run.settings.tau * o, target, online)
-        return target, online
-
-    return jax.lax.fori_loop(0, run.settings.lookahead_updates, update, (target, online))
-
-
-def _iterate_td(run: _Run, target: Params, online: Params, key: Any) -> Pair:
-    def update(k: Any, online: Params) -> Params:
-        values = run.problem.online(online)
-        error = run.errors.lookahead(run.problem, values, values, jax.random.fold_in(key, k))
-        return _descend(run.problem.online, online, error, run.sizes.lookahead)
-
-    online = jax.lax.fori_loop(0, run.settings.lookahead_updates, update, online)
-    return online, online
-
-
-def _iterate_residual(run: _Run, target: Params, online: Params, key: Any) -> Pair:
-    """Baird's residual gradient: the derivative goes through the bootstrap as well."""
-
-    def bellman_error(online: Params) -> Any:
-        values = run.problem.online(online)
-        return values - run.problem.process.backup(values)
-
-    def update(k: Any, online: Params) -> Params:
-        return _descend(bellman_error, online, run.problem.weighting * bellman_error(online), run.sizes.lookahead)
-
-    online = jax.lax.fori_loop(0, run.settings.lookahead_updates, update, online)
-    return online, online
-
-
-_ITERATIONS: dict[Method, Callable[..., Pair]] = {
-    "lr": _iterate_lr,
-    "td": _iterate_td,
-    "td-hard": _iterate_hard,
-    "td-polyak": _iterate_polyak,
-    "residual": _iterate_residual,
-}
-
-
-def _to_numpy(trace: Trace) -> Trace:
-    return jax.tree.map(np.asarray, trace)

@@ -7,11 +7,11 @@ agent's score depends on who else plays. There is one interface and two ways to 
 
 from collections.abc import Callable
 
-from lookrep.hosted import Spaces
+from lookrep.envs.host import EnvSpec
 from lookrep.playing import device, host
 from lookrep.playing.episodes import Distribution, Episodes, Recording, Standing, Trained, distribution
 from lookrep.playing.host import action_names
-from lookrep.playing.loading import choose, diverged, load
+from lookrep.playing.loading import choose, diverged, in_memory, load
 
 __all__ = [
     "Distribution",
@@ -23,6 +23,7 @@ __all__ = [
     "choose",
     "distribution",
     "diverged",
+    "in_memory",
     "load",
     "on_host",
     "play_episodes",
@@ -32,7 +33,7 @@ __all__ = [
 
 def on_host(trained: Trained) -> bool:
     """Whether these agents play in environments outside JAX."""
-    return isinstance(trained.env, Spaces)
+    return isinstance(trained.env, EnvSpec)
 
 
 def play_episodes(

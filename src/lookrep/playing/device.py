@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from lookrep.envs import Environment
-from lookrep.hosted import Spaces
+from lookrep.envs.host import EnvSpec
 from lookrep.playing.episodes import Episodes, Recording, Trained, episode_key, recording
 
 CHUNK_STEPS = 256  # recorded on the device before the host looks whether the episode is over
@@ -92,7 +92,7 @@ def record(trained: Trained, *, max_episodes: int | None, max_steps: int, epsilo
 
 
 def _environment(trained: Trained) -> Environment:
-    assert not isinstance(trained.env, Spaces)
+    assert not isinstance(trained.env, EnvSpec)
     return trained.env
 
 

@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lookrep.agent import Agent
-from lookrep.config import LearningConfig, RunConfig
+from lookrep.agents import Agent
+from lookrep.config import RunConfig
 from lookrep.envs import Environment
-from lookrep.hosted import Spaces
+from lookrep.envs.host import EnvSpec
+from lookrep.heads import Head
 
 STREAM = 0x706C6179  # keeps these random numbers apart from those that the agents were trained with
 
@@ -20,7 +21,7 @@ class Trained(NamedTuple):
     """Some agents of a run as they were at its last checkpoint."""
 
     config: RunConfig
-    env: Environment | Spaces  # an environment on the device, or what all those on the host have in common
+    env: Environment | EnvSpec  # an environment on the device, or what all those on the host have in common
     agent: Agent
     games: tuple[str, ...]  # [N]: the environment of each agent
     numbers: np.ndarray  # [N]: what the metrics call them; counted within a game
@@ -111,16 +112,12 @@ def recording(trained: Trained, columns: dict[str, Any]) -> Recording:
     for name in ("online", "target"):
         outputs = columns.pop(name)
         columns[f"{name}_values"] = np.asarray(trained.agent.head.values(jnp.asarray(outputs)))
-        columns[f"{name}_returns"] = distribution(trained.config.settings.learning, outputs)
+        columns[f"{name}_returns"] = distribution(trained.agent.head, outputs)
     return Recording(**columns)
 
 
-def distribution(learning: LearningConfig, outputs: np.ndarray) -> Distribution | None:
+def distribution(head: Head, outputs: np.ndarray) -> Distribution | None:
     """What a head's K numbers per action say about the return; None where they are its expectation alone."""
-    if learning.head == "dqn":
+    if head.distribution is None:
         return None
-    if learning.head == "c51":
-        weights = np.asarray(jax.nn.softmax(jnp.asarray(outputs)))
-        atoms = np.linspace(learning.v_min, learning.v_max, learning.atoms, dtype=np.float32)
-        return Distribution(np.broadcast_to(atoms, weights.shape), weights)
-    return Distribution(outputs, np.full_like(outputs, 1 / outputs.shape[-1]))
+    return Distribution(*map(np.asarray, head.distribution(jnp.asarray(outputs))))

@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lookrep import hosted
+from lookrep.envs import host as hosted
+from lookrep.envs.host import EnvPool, EnvPoolState, EnvSpec
+from lookrep.envs.host.pool import processes_for
+from lookrep.envs.host.serial import episode_seed
 from lookrep.errors import UserError
-from lookrep.hosted import Spaces, Workers, WorkersState
-from lookrep.hosted.crew import episode_seed
-from lookrep.hosted.workers import processes_for
 from lookrep.importing import in_short
 from lookrep.playing.episodes import STREAM, Episodes, Recording, Screens, Standing, Trained, episode_key, recording
 
@@ -111,26 +111,26 @@ def _wave(
     seen = _nothing_seen(spaces, agents, width)
     frames = np.zeros((rows, *spaces.observation_shape), spaces.observation_dtype)
     earned, lengths, over = np.zeros(rows), np.zeros(rows, np.int64), np.zeros(rows, bool)
-    with Workers(
+    with EnvPool(
         [game for game in trained.games for _ in episodes],
         [int(number) for number in trained.numbers for _ in episodes],
         _environment_seed(seed),
         groups=parts,
         processes=processes_for(trained.config.env, trained.config.workers),
-        resume=WorkersState(np.tile(episodes, agents), np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8)),
-    ) as workers:
+        resume=EnvPoolState(np.tile(episodes, agents), np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8)),
+    ) as pool:
         for t in range(max_steps):
             going = [g for g, part in enumerate(parts) if not over[part].all()]
             if not going:
                 break
             for g in going:
-                frames[parts[g]] = workers.observation(g)
+                frames[parts[g]] = pool.observation(g)
             _look(spaces, seen[:, :count], frames.reshape(agents, count, *spaces.observation_shape))
             actions = np.asarray(act(keys, np.int32(t), seen))[:, :count].reshape(-1)
             for g in going:
-                workers.send(g, actions[parts[g]])
+                pool.send(g, actions[parts[g]])
             for g in going:
-                result, part = workers.receive(g), parts[g]
+                result, part = pool.receive(g), parts[g]
                 counts = ~over[part]
                 earned[part] += np.where(counts, result.reward, 0.0)
                 lengths[part] += counts
@@ -176,18 +176,18 @@ def _environment_seed(seed: int) -> int:
     return STREAM << 32 | seed
 
 
-def _spaces(trained: Trained) -> Spaces:
-    assert isinstance(trained.env, Spaces)
+def _spaces(trained: Trained) -> EnvSpec:
+    assert isinstance(trained.env, EnvSpec)
     return trained.env
 
 
-def _nothing_seen(spaces: Spaces, agents: int, episodes: int) -> np.ndarray:
+def _nothing_seen(spaces: EnvSpec, agents: int, episodes: int) -> np.ndarray:
     """Before the first frame: zeros, as in training."""
     stack = (spaces.frame_stack,) if spaces.frame_stack > 1 else ()
     return np.zeros((agents, episodes, *stack, *spaces.observation_shape), spaces.observation_dtype)
 
 
-def _look(spaces: Spaces, seen: np.ndarray, frames: np.ndarray) -> None:
+def _look(spaces: EnvSpec, seen: np.ndarray, frames: np.ndarray) -> None:
     """Each new frame [A, E, …] takes its place behind those before it."""
     if spaces.frame_stack == 1:
         seen[:] = frames

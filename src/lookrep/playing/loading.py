@@ -1,23 +1,21 @@
 """From a run's folder to its agents: the networks of the last checkpoint, all of them or those that are asked for."""
 
 import difflib
-import json
-import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from lookrep import agent as agent_parts
 from lookrep import config as configs
-from lookrep import envs, hosted
-from lookrep.agent import AgentState
+from lookrep import envs
+from lookrep.agents import Agent, AgentState, Parts
+from lookrep.agents.parts import for_playing
 from lookrep.config import RunConfig
+from lookrep.envs import host as hosted
 from lookrep.errors import UserError
 from lookrep.playing.episodes import Trained
-from lookrep.training import checkpoint, versions
-from lookrep.training.run import CHECKPOINTS, CONFIG_FILE
+from lookrep.runs import checkpoint, names, trust, versions
 
 
 class _Saved(NamedTuple):
@@ -29,35 +27,52 @@ class _Saved(NamedTuple):
 class _Seat(NamedTuple):
     """What the agents of a run play in."""
 
-    env: envs.Environment | hosted.Spaces
+    env: envs.Environment | hosted.EnvSpec
     observation_shape: tuple[int, ...]  # what the networks see
     legal: np.ndarray | None
 
 
-def load(run: Path) -> Trained:
-    """All agents of the run in this folder. Reads the networks alone: the replay may be far larger than the memory."""
+def load(run: str | Path, parts: Parts | None = None, *, trusted: bool = True) -> Trained:
+    """All agents of the run in this folder. Reads the networks alone: the replay may be far larger than the memory.
+    Where its settings are not `trusted`, modules that they name are not imported but refused."""
+    run = Path(run)
     if not run.is_dir():
         raise UserError(f"{run}: there is no such run folder")
     config = configs.load(run)
-    versions.check_roms(config, run / CONFIG_FILE)
-    seat = _on_host(config) if envs.on_host(config.env) else _on_device(config)
-    agent = agent_parts.build(config.settings, seat.observation_shape, seat.env.num_actions)
-    folder = run / CHECKPOINTS
-    newest = checkpoint.latest(folder)
-    if newest is None:
+    trust.check(config, run / names.CONFIG, trusted, (parts or Parts()).given)
+    versions.check_roms(config, run / names.CONFIG)
+    seat = _seat(config)
+    agent = _agent(config, seat, parts)
+    folder = run / names.CHECKPOINTS
+    if checkpoint.latest(folder) is None:
         every = config.checkpoint_interval_steps
         when = f" yet: this run saves one every {every:,} steps, at its end and on Ctrl-C"
         raise UserError(f"{run} has no checkpoint{when if every else ': it was told to save none'}")
-    groups = _groups(newest, config) if isinstance(seat.env, hosted.Spaces) else None
-    keys = jax.random.split(jax.random.key(0), config.agents // (groups or 1))
+    keys = jax.random.split(jax.random.key(0), config.agents)
     shapes: AgentState = jax.eval_shape(jax.vmap(agent.init), keys)
     wanted = _Saved(AgentState(shapes.online, None, shapes.target._replace(optimizer=None)))
-    found = checkpoint.restore_latest(folder, wanted if groups is None else [wanted] * groups, part=True)
-    parts: list[_Saved] = found.tree if isinstance(found.tree, list) else [found.tree]
-    online, target = (
-        parts[0] if len(parts) == 1 else jax.tree.map(lambda *x: np.concatenate(x), *parts)
-        for parts in ([p.agents.online for p in parts], [p.agents.target.params for p in parts])
-    )
+    found = checkpoint.restore_latest(folder, wanted, part=True)
+    versions.check_settings(config, found.meta, run / names.CONFIG)
+    agents: AgentState = found.tree.agents
+    agent_steps = int(found.meta["agent_steps"])
+    return _trained(config, seat, agent, agents.online, agents.target.params, agent_steps, found.warning)
+
+
+def in_memory(config: RunConfig, parts: Parts, agents: AgentState, agent_steps: int) -> Trained:
+    """Agents that no folder holds."""
+    seat = _seat(config)
+    agent = _agent(config, seat, parts)
+    return _trained(config, seat, agent, agents.online, agents.target.params, agent_steps, None)
+
+
+def _agent(config: RunConfig, seat: _Seat, parts: Parts | None) -> Agent:
+    settings, parts = for_playing(config.settings, parts or Parts())
+    return Agent(settings, seat.observation_shape, seat.env.num_actions, parts)
+
+
+def _trained(
+    config: RunConfig, seat: _Seat, agent: Agent, online: Any, target: Any, agent_steps: int, warning: str | None
+) -> Trained:
     return Trained(
         config=config,
         env=seat.env,
@@ -66,9 +81,9 @@ def load(run: Path) -> Trained:
         numbers=np.array(config.numbers),
         legal=seat.legal,
         online=agent.compute(online),
-        target=agent.compute(target),
-        agent_steps=int(found.meta["agent_steps"]),
-        warning=found.warning,
+        target=agent.compute(agent.target_params(online, target)),
+        agent_steps=agent_steps,
+        warning=warning,
     )
 
 
@@ -96,6 +111,10 @@ def diverged(trained: Trained) -> np.ndarray:
     return np.array([not all(np.isfinite(x[i]).all() for x in params) for i in range(len(trained.numbers))])
 
 
+def _seat(config: RunConfig) -> _Seat:
+    return _on_host(config) if envs.on_host(config.env) else _on_device(config)
+
+
 def _on_device(config: RunConfig) -> _Seat:
     env = envs.make(config.env)
     return _Seat(env, env.observation_shape, None)
@@ -107,15 +126,6 @@ def _on_host(config: RunConfig) -> _Seat:
     actions = np.repeat([s.num_actions for s in each], config.agents // len(each)).astype(np.int32)
     stack = (spaces.frame_stack,) if spaces.frame_stack > 1 else ()
     return _Seat(spaces, (*stack, *spaces.observation_shape), actions if len(set(actions.tolist())) > 1 else None)
-
-
-def _groups(path: Path, config: RunConfig) -> int:
-    """Into how many groups the trainer had divided its agents: by default, that depends on the device it ran on."""
-    try:
-        leaves = json.loads((path / checkpoint.MANIFEST).read_bytes())["leaves"]
-        return len({found[1] for leaf in leaves if (found := re.match(r"\[(\d+)\]\.agents\.", leaf["path"]))}) or 1
-    except (OSError, ValueError, KeyError, TypeError):
-        return config.groups or 1  # a damaged one: whoever reads it next says so
 
 
 def _game(name: str, trained: Trained) -> str:

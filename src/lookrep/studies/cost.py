@@ -1,51 +1,37 @@
-"""What a population costs in time, memory and disk, before it runs. Speeds are those of docs/performance.md.
+"""What a population costs in time, memory and disk, before it runs.
 
-Numbers that nobody has measured are marked as estimates, and so is everything computed from them. What to train,
-and how it is cut into populations, is `lookrep.studies.plan`'s business.
+Speeds come from `speeds.toml`, which says where and when each was measured; on other machines, and for environments
+that nobody has timed, they are estimates. What to train, and how it is cut into populations, is `plan`'s business.
 """
 
 import math
+import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from importlib import resources
+from typing import Any, Literal
 
-Suite = Literal["minatar", "atari", "own"]
+from lookrep.envs.names import MINATAR_CHANNELS
+from lookrep.studies.hardware import Hardware
 
-MINATAR_CHANNELS = {"breakout": 4, "asterix": 4, "freeway": 7, "seaquest": 10, "space_invaders": 6}
+Suite = Literal["minatar", "atari", "gym", "own"]
+Kind = Literal["gpu", "cpu"]
+
 MINATAR_CELLS = 100
 ATARI_OBSERVATION_BYTES = 84 * 84
 OWN_OBSERVATION_BYTES = 1_000  # of environments that only their authors know
 FRAMES_SHRINK = 15  # on disk, in the game where they shrink least (of three tried)
 ENTRY_BYTES = 10  # action, reward, flags, and a priority
 
-PARAMETERS = {"minatar": 152_000, "atari": 4_400_000, "own": 152_000}  # of one network
+PARAMETERS = {"minatar": 152_000, "atari": 4_400_000, "gym": 152_000, "own": 152_000}  # of one network
+TIMED_AS = {"gym": "atari", "own": "minatar"}  # stepped by the host, or on the device: speeds of others alike
 METRICS_ROW_BYTES = 400
-REPLICATE_UPDATE_COST = 0.9  # K_R/K_L = 0.1 takes 1.089 times as long as a hard copy
-STARTUP_SECONDS = {"gpu": 25, "cpu": 12}  # starting a process, and compiling
+STARTUP_SECONDS = {"gpu": 25, "cpu": 12}  # starting a process, and compiling: typical, not measured anew
 CHECKPOINT_SECONDS = 180  # an interruption costs at most this …
 CHECKPOINT_BYTES_PER_SECOND = 1e9
 CHECKPOINT_SHARE = 0.03  # … unless saving so often would take more than this share of the time
 
-
-class Speed(NamedTuple):
-    """Agent steps per second in all, learning on."""
-
-    suite: Suite
-    kind: Literal["gpu", "cpu"]  # an NVIDIA H200, or two cores
-    agents: int
-    steps_per_second: float
-    measured: bool = True
-
-
-SPEEDS = (
-    Speed("minatar", "gpu", 1, 31_000),
-    Speed("minatar", "gpu", 16, 240_000),
-    Speed("minatar", "gpu", 64, 900_000),
-    Speed("minatar", "gpu", 512, 1_475_000),
-    Speed("minatar", "cpu", 1, 2_000),
-    Speed("atari", "gpu", 1, 870),
-    Speed("atari", "gpu", 16, 7_500),
-    Speed("atari", "cpu", 1, 60),
-)
+TABLE: dict[str, Any] = tomllib.loads((resources.files("lookrep.studies") / "speeds.toml").read_text())
 
 
 @dataclass(frozen=True)
@@ -62,36 +48,43 @@ class Workload:
 
 def suite(env: str) -> Suite:
     """
-    >>> suite("minatar/breakout"), suite("atari/Pong"), suite("my_envs:Corridor")
-    ('minatar', 'atari', 'own')
+    >>> suite("minatar/breakout"), suite("gym/CartPole-v1"), suite("my_envs:Corridor")
+    ('minatar', 'gym', 'own')
     """
-    first = env.partition("/")[0]
-    return "minatar" if first == "minatar" else "atari" if first == "atari" else "own"
+    match env.partition("/")[0]:
+        case "minatar" | "atari" | "gym" as name:
+            return name
+    return "own"
 
 
-def speed(suite: Suite, kind: Literal["gpu", "cpu"], agents: int) -> Speed:
-    """Measured speeds, interpolated on a logarithmic scale; beyond the largest population they stay what they are.
+def speed(suite: Suite, kind: Kind, agents: int) -> float:
+    """Agent steps per second in all. Between two rows of the table it is interpolated on a logarithmic scale; beyond
+    the largest population it stays what it is.
 
-    >>> round(speed("minatar", "gpu", 32).steps_per_second, -3)
-    465000.0
-    >>> speed("minatar", "gpu", 2048).steps_per_second, speed("atari", "gpu", 16).measured
-    (1475000, True)
+    >>> round(speed("minatar", "gpu", 32), -3), speed("minatar", "gpu", 2048)
+    (481000.0, 1475000.0)
     """
-    known = [row for row in SPEEDS if row.suite == ("minatar" if suite == "own" else suite) and row.kind == kind]
-    measured = all(row.measured for row in known) and suite != "own"
-    below = [row for row in known if row.agents <= agents][-1]
-    above = next((row for row in known if row.agents > agents), None)
-    if above is None or below.agents == agents:
-        return Speed(suite, kind, agents, below.steps_per_second, measured)
-    share = math.log(agents / below.agents) / math.log(above.agents / below.agents)
-    found = below.steps_per_second * (above.steps_per_second / below.steps_per_second) ** share
-    return Speed(suite, kind, agents, found, measured)
+    wanted = (TIMED_AS.get(suite, suite), kind)
+    known = {row["agents"]: row["steps_per_second"] for row in TABLE["speeds"] if (row["suite"], row["kind"]) == wanted}
+    low = max(count for count in known if count <= agents)
+    high = min((count for count in known if count > agents), default=low)
+    if high == low or low == agents:
+        return float(known[low])
+    share = math.log(agents / low) / math.log(high / low)
+    return float(known[low] * (known[high] / known[low]) ** share)
 
 
-def seconds(work: Workload, kind: Literal["gpu", "cpu"]) -> float:
+def is_measured(environments: Iterable[str], here: Hardware) -> bool:
+    """Whether the table is of this kind of machine and of these suites. No two CPUs are alike."""
+    on_it = here.kind == "gpu" and here.device == TABLE["machines"]["gpu"]["name"]
+    return on_it and not {suite(env) for env in environments} & set(TIMED_AS)
+
+
+def seconds(work: Workload, kind: Kind) -> float:
     """From its start to its end, alone on the device."""
-    rate = speed(suite(work.environments[0]), kind, work.agents).steps_per_second
-    return STARTUP_SECONDS[kind] + work.agents * work.steps / rate * (1 + REPLICATE_UPDATE_COST * work.updates_ratio)
+    rate, replicate = speed(suite(work.environments[0]), kind, work.agents), TABLE["replicate"]
+    slower = 1 + (replicate["times"] - 1) * work.updates_ratio / replicate["ratio"]
+    return STARTUP_SECONDS[kind] + work.agents * work.steps / rate * slower
 
 
 def agent_bytes(env: str, replay_capacity_steps: int) -> int:
@@ -121,9 +114,9 @@ def disk_under_way_bytes(work: Workload) -> int:
     return 2 * written + (memory_bytes(work) - written) // FRAMES_SHRINK
 
 
-def checkpoint_interval_steps(work: Workload, kind: Literal["gpu", "cpu"]) -> int:
+def checkpoint_interval_steps(work: Workload, kind: Kind) -> int:
     """Agent steps between checkpoints, a multiple of the log interval: they are made at rows of metrics."""
-    rate = speed(suite(work.environments[0]), kind, work.agents).steps_per_second / work.agents
+    rate = speed(suite(work.environments[0]), kind, work.agents) / work.agents
     writing = _checkpoint_bytes(work) / CHECKPOINT_BYTES_PER_SECOND
     every = max(CHECKPOINT_SECONDS, writing / CHECKPOINT_SHARE) * rate
     return max(1, int(every / work.log_interval_steps)) * work.log_interval_steps

@@ -5,9 +5,8 @@ the populations' configurations; how a study is cut into populations is `lookrep
 """
 
 import dataclasses
-import difflib
+import os
 import re
-import tomllib
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,22 +15,22 @@ from pathlib import Path
 from typing import Any, Literal
 
 from lookrep import config as configs
-from lookrep.errors import UserError
+from lookrep import files
+from lookrep.errors import UserError, hint
+from lookrep.exact.settings import Settings
 from lookrep.studies import toml
 
 FILE = "study.toml"
 SIZES = ("smoke", "laptop", "gpu", "full")
+MOST_SEEDS = 10_000
 DEFAULT_SIZE = "laptop"
 
 _KEYS = ("name", "title", "question", "kind", "environments", "agent", "baseline", "figures", "seeds", "steps")
 _SIZE_KEYS = ("environments", "agent", "seeds", "steps", "variants", "overrides")
-# Fields of `lookrep.exact.Settings`, which is not imported: JAX stands behind it, and reading results must not wait.
-EXACT_SETTINGS = (
-    "method", "outer_iterations", "lookahead_updates", "replicate_updates", "lookahead_step_size",
-    "replicate_step_size", "tau",
-)  # fmt: skip
+_EXACT_SETTINGS = tuple(field.name for field in dataclasses.fields(Settings))
 _DECIDED_BY_PLAN = ("env", "agent", "agents", "first_agent", "steps", "settings")
 _NAME = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*")  # never two dashes in a row: those separate parts of an id
+_UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")  # what a terminal would obey
 _ENVIRONMENT = re.compile(r"[^\s,\"']+")
 
 
@@ -80,19 +79,12 @@ def load(name_or_path: str | Path, size: str | None = None) -> Study:
     20
     """
     text, where, name = _source(name_or_path)
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{where}: not readable as TOML ({error})") from None
-    return _study(data, size, where, name)
+    return from_toml(text, size, where, name)
 
 
-def from_toml(text: str, where: str = FILE) -> Study:
-    """A definition that has no sizes to choose from, such as `to_toml` writes."""
-    try:
-        return _study(tomllib.loads(text), None, where, "study")
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{where}: not readable as TOML ({error})") from None
+def from_toml(text: str, size: str | None = None, where: str = FILE, name: str = "study") -> Study:
+    """A definition as text; `name` is that of a study that does not say its own."""
+    return _study(files.from_toml(text, where), size, where, name)
 
 
 def to_toml(study: Study) -> str:
@@ -126,17 +118,15 @@ def narrow(
         chosen["baseline"] = study.baseline if study.baseline in kept else chosen["variants"][0].name
     for name, value in (("seeds", seeds), ("steps", steps)):
         if value is not None:
-            if value < 1:
-                raise UserError(f"{name} = {value}: must be at least 1")
-            chosen[name] = value
+            chosen[name] = _positive({name: value}, name, f"study {study.name}")
     return dataclasses.replace(study, **chosen)
 
 
 def union(stored: Study, asked: Study, where: str) -> Study:
-    """What a folder's study becomes when more of it is asked for: more environments, variants or seeds, no other."""
+    """What a folder's study becomes when more of it is asked for: more environments, variants, seeds or steps."""
     for field in ("name", "kind", "agent", "steps", "overrides"):
         before, now = getattr(stored, field), getattr(asked, field)
-        if before != now:
+        if before != now and not (field == "steps" and now > before):
             said = "other overrides" if field == "overrides" else f"{field} = {before}, not {now}"
             raise UserError(f"{where} holds a study with {said}: choose another --out")
     variants = {variant.name: variant for variant in stored.variants}
@@ -178,15 +168,14 @@ def _source(name_or_path: str | Path) -> tuple[str, str, str]:
     if isinstance(name_or_path, str) and word in names():
         return (_builtin() / f"{word}.toml").read_text(), f"study {word}", word
     path = Path(word)
-    if not (path.exists() or "/" in word or word.endswith(".toml")):
-        near = difflib.get_close_matches(word, names(), n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(names())}, or give a .toml file"
-        raise UserError(f"study '{word}' is unknown: {hint}")
-    file = path / FILE if path.is_dir() else path
+    if not (os.path.exists(path) or "/" in word or word.endswith(".toml")):
+        otherwise = f"choose from {', '.join(names())}, or give a .toml file"
+        raise UserError(f"study '{word}' is unknown: {hint(word, names(), otherwise)}")
+    file = path / FILE if os.path.isdir(path) else path
     try:
         return file.read_text(), str(file), path.stem
     except FileNotFoundError:
-        said = f"{path} is no study: it has no {FILE}" if path.is_dir() else f"{path}: no such file"
+        said = f"{path} is no study: it has no {FILE}" if file != path else f"{path}: no such file"
         raise UserError(said) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{file}: not readable ({error})") from None
@@ -198,8 +187,10 @@ def _study(data: dict[str, Any], size: str | None, where: str, name: str) -> Stu
     every = _variants(_get(data, "variants", dict, where), kind, where)
     defaults: dict[str, Any] = {"name": name, "seeds": 1, "steps": 1, "agent": "rainbow", "figures": []}
     data = defaults | data
-    for label, entry in data.get("sizes", {}).items():
+    for label, entry in _typed(data.get("sizes", {}), dict, f"{where}: sizes").items():
         _only(_typed(entry, dict, f"{where}: sizes.{label}"), _SIZE_KEYS, f"{where}: sizes.{label}")
+        _typed(entry.get("overrides", {}), dict, f"{where}: sizes.{label}.overrides")
+    _typed(data.get("overrides", {}), dict, f"{where}: overrides")
     data = _sized(data, size, where)
     kept = _strings(data.get("use_variants", list(every)), f"{where}: variants of the size")
     variants = tuple(every[_known(entry, every, "variant", where)] for entry in kept)
@@ -261,7 +252,7 @@ def _variants(tables: dict[str, Any], kind: str, where: str) -> dict[str, Varian
 
 
 def _check_settings(changes: Mapping[str, Any], kind: str, where: str, *also: str) -> None:
-    _only(changes, (*setting_groups(), *also) if kind == "training" else EXACT_SETTINGS, where)
+    _only(changes, (*setting_groups(), *also) if kind == "training" else _EXACT_SETTINGS, where)
 
 
 def _environments(data: dict[str, Any], where: str) -> tuple[str, ...]:
@@ -277,15 +268,12 @@ def _environments(data: dict[str, Any], where: str) -> tuple[str, ...]:
 def _only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
     for key in table:
         if key not in (every := tuple(known)):
-            near = difflib.get_close_matches(key, every, n=1)
-            raise UserError(f"{where}: unknown entry '{key}'" + (f", did you mean '{near[0]}'?" if near else ""))
+            raise UserError(f"{where}: unknown entry '{key}', {hint(key, every, 'see docs/studies.md')}")
 
 
 def _known(name: str, every: Iterable[str], what: str, where: str) -> str:
     if name not in (known := tuple(every)):
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(known)}"
-        raise UserError(f"{where}: {what} '{name}' is unknown: {hint}")
+        raise UserError(f"{where}: {what} '{name}' is unknown: {hint(name, known)}")
     return name
 
 
@@ -305,6 +293,8 @@ def _typed(value: Any, kind: type, where: str) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool):
         wanted = {dict: "a table", list: "a list", str: "a string", int: "a whole number"}[kind]
         raise UserError(f"{where} = {value!r}: must be {wanted}")
+    if isinstance(value, str) and _UNSEEN.search(value):
+        raise UserError(f"{where} = {value!r}: has control characters")
     return value
 
 
@@ -314,8 +304,9 @@ def _strings(values: Any, where: str) -> list[str]:
 
 def _positive(data: dict[str, Any], key: str, where: str) -> int:
     value: int = _get(data, key, int, where)
-    if value < 1:
-        raise UserError(f"{where}: {key} = {value}: must be at least 1")
+    most = MOST_SEEDS if key == "seeds" else 2**31 - 1
+    if not 1 <= value <= most:
+        raise UserError(f"{where}: {key} = {value}: must be at {f'most {most}' if value > most else 'least 1'}")
     return value
 
 

@@ -1,14 +1,14 @@
-"""A study's folder: the definition in it, who is working on which population, and the record of sittings.
+"""A study's folder: the definition in it, its populations, what went wrong, and the record of sittings.
 
-What the populations' metrics say is read by `lookrep.studies.results`.
+    study.toml   populations/ENV--VARIANT--FIRST-LAST/   sittings.jsonl   logs/   videos/   exact/
+
+Each population is the folder of a run (`lookrep.runs`); its variant is in its name, all else in its `config.json`.
 """
 
 import contextlib
-import fcntl
 import json
-import os
 import platform
-import time
+import re
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,19 +16,40 @@ from pathlib import Path
 from typing import Any
 
 import lookrep
-from lookrep.errors import UserError
-from lookrep.files import write_whole
-from lookrep.studies import definition, hardware, results
+from lookrep.errors import UserError, printable
+from lookrep.files import from_json, write_whole, writing
+from lookrep.runs import names
+from lookrep.studies import definition, hardware
 from lookrep.studies.definition import Study
 from lookrep.studies.hardware import Hardware
 
-LOCK, LOGS = ".lock", "logs"
+POPULATIONS, SITTINGS, VIDEOS, EXACT, LOGS = "populations", "sittings.jsonl", "videos", "exact", "logs"
+SITTING = {"sitting": str, "start": str, "end": str, "command": str, "hardware": dict, "versions": dict}
 KILLED = "ended by "  # begins a failure by a signal
-LOCK_SECONDS = 2.0  # someone who only looks whether a population is running holds its lock for an instant
 
 
-class Busy(UserError):
-    """Another process is at it."""
+def plain(env: str) -> str:
+    """An environment's name as part of a file's.
+
+    >>> plain("minatar/breakout"), plain("my_envs:Corridor"), plain("a--b")
+    ('minatar_breakout', 'my_envs_Corridor', 'a-b')
+    """
+    return re.sub(r"-+", "-", re.sub(r"[^A-Za-z0-9._-]", "_", env))
+
+
+def populations(folder: Path) -> list[Path]:
+    """Folders of the populations that were begun, in the order of their names."""
+    return sorted(path.parent for path in (folder / POPULATIONS).glob(f"*/{names.CONFIG}"))
+
+
+def variant_of(run: Path) -> str:
+    """The variant in the name of a population's folder.
+
+    >>> variant_of(Path("populations/minatar_breakout--replicate-all--0-9"))
+    'replicate-all'
+    """
+    parts = run.name.split("--")
+    return parts[1] if len(parts) > 1 else parts[0]
 
 
 def merged(out: Path, study: Study) -> Study:
@@ -42,94 +63,16 @@ def merged(out: Path, study: Study) -> Study:
 
 def prepare(out: Path, study: Study) -> None:
     """Make the folder, with the definition in it."""
-    try:
-        for name in (results.POPULATIONS, LOGS) if study.kind == "training" else (results.EXACT,):
+    with writing(f"study '{out}'"):
+        for name in (POPULATIONS, LOGS) if study.kind == "training" else (EXACT,):
             (out / name).mkdir(parents=True, exist_ok=True)
         write_whole(out / definition.FILE, definition.to_toml(study))
-    except OSError as error:
-        raise UserError(f"cannot write to {out}: {error.strerror or error}") from None
-
-
-def finished(run: Path) -> bool:
-    """Whether a population has reached its end, and saved it if it was to. A study that was copied without any
-    checkpoints, for its numbers, is as finished as it was."""
-    config = results.read_config(run)
-    if config is None or last_steps(run) < config["steps"]:
-        return False
-    checkpoints = run / "checkpoints"
-    saved = checkpoints / f"{config['steps']:012d}" / "manifest.json"
-    return not config["checkpoint_interval_steps"] or saved.is_file() or not checkpoints.exists()
-
-
-def saved_at(run: Path) -> int:
-    """The steps of its newest checkpoint; 0 if there is none."""
-    names = [path.parent.name for path in run.glob("checkpoints/*/manifest.json")]
-    return max((int(name) for name in names if name.isdecimal()), default=0)  # others are being written
-
-
-def last_rows(run: Path, agents: int = 1) -> list[dict[str, Any]]:
-    """The last interval's whole rows, read from the end of the file: it may be long, and this is asked often."""
-    try:
-        with open(run / "metrics.jsonl", "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 1000 * (agents + 1)))
-            lines = file.read().split(b"\n")[:-1]  # behind the last end of line: nothing, or a torn row
-    except FileNotFoundError:
-        return []
-    rows: list[dict[str, Any]] = []
-    for line in reversed(lines):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            break  # the first one may be cut
-        if len(rows) == agents or (rows and row["agent_steps"] != rows[-1]["agent_steps"]):
-            break
-        rows.append(row)
-    return rows[::-1]
-
-
-def last_steps(run: Path) -> int:
-    rows = last_rows(run)
-    return int(rows[-1]["agent_steps"]) if rows else 0
-
-
-@contextlib.contextmanager
-def claim(run: Path) -> Iterator[None]:
-    """Hold a population: two processes must not train it at once. The lock ends with the process, however that ends."""
-    run.mkdir(parents=True, exist_ok=True)
-    with open(run / LOCK, "a+") as file:
-        deadline = time.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    file.seek(0)
-                    who = file.read().strip() or "another process"
-                    raise Busy(f"{run} is being trained by {who}: wait for it, or stop it first") from None
-                time.sleep(0.05)
-        file.truncate(0)
-        file.write(f"process {os.getpid()}\n")
-        file.flush()
-        yield
-
-
-def is_running(run: Path) -> bool:
-    try:
-        with open(run / LOCK) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except BlockingIOError:
-        return True
-    return False
 
 
 def failure(folder: Path, population: str) -> str | None:
     """Why its last attempt failed, in a line."""
     path = _failure(folder, population)
-    return path.read_text().strip() if path.exists() else None
+    return printable(path.read_text(errors="replace").strip()) if path.exists() else None
 
 
 def went_wrong(folder: Path, population: str) -> bool:
@@ -151,12 +94,28 @@ def sitting(out: Path, command: str, here: Hardware) -> Iterator[dict[str, Any]]
     name = uuid.uuid4().hex[:12]
     versions = {"lookrep": lookrep.__version__, "python": platform.python_version()}
     start = {"start": _now(), "command": command, "hardware": hardware.as_json(here), "versions": versions}
-    _append(out / results.SITTINGS, {"sitting": name, **start})
+    _append(out / SITTINGS, {"sitting": name, **start})
     end: dict[str, Any] = {}
     try:
         yield end
     finally:
-        _append(out / results.SITTINGS, {"sitting": name, "end": _now(), **end})
+        _append(out / SITTINGS, {"sitting": name, "end": _now(), **end})
+
+
+def sittings(out: Path) -> tuple[dict[str, Any], ...]:
+    """One dictionary per sitting. Its start and its end are separate lines, so that a killed one is on record too."""
+    path = out / SITTINGS
+    found: dict[Any, dict[str, Any]] = {}
+    for number, line in enumerate(path.read_bytes().splitlines() if path.exists() else (), 1):
+        try:
+            row = from_json(line)
+        except ValueError:
+            continue  # torn by a kill
+        whole = isinstance(row, dict) and all(type(row.get(name, kind())) is kind for name, kind in SITTING.items())
+        if whole and {"device", "cores"} <= row.get("hardware", {"device": 0, "cores": 0}).keys():
+            key = row.get("sitting", str(number))
+            found[key] = found.get(key, {}) | row
+    return tuple(found.values())
 
 
 def _append(path: Path, row: dict[str, Any]) -> None:

@@ -38,7 +38,7 @@ class Hardware:
         return f"{self.count} × {self.device}" if self.kind == "gpu" else f"{self.cores} CPU cores"
 
 
-H200 = Hardware("gpu", "NVIDIA H200", 1, 16, 139 * GIGABYTE)  # what the speeds in docs/performance.md are from
+H200 = Hardware("gpu", "NVIDIA H200", 1, 16, 139 * GIGABYTE)  # what speeds.toml is about
 
 
 def detect() -> Hardware:

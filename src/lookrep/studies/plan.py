@@ -4,8 +4,6 @@ All variants differ in something that is compiled in, so a population has one va
 engine also takes several games at once. Nothing is started here, and no engine is imported.
 """
 
-import difflib
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -14,14 +12,18 @@ from typing import Any, NamedTuple
 
 from lookrep import config as configs
 from lookrep.config import RunConfig
+from lookrep.envs import names
 from lookrep.errors import UserError
-from lookrep.studies import cost, definition, results
+from lookrep.runs.folder import planned
+from lookrep.studies import cost, definition
+from lookrep.studies import folder as folders
 from lookrep.studies.definition import Study, Variant
+from lookrep.studies.folder import plain
 
 ROWS = 100  # of metrics in a run, where the study does not say
 
 
-class Key(NamedTuple):
+class MemberKey(NamedTuple):
     """A member of a study."""
 
     env: str
@@ -30,7 +32,7 @@ class Key(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Population:
+class PlannedPopulation:
     environments: tuple[str, ...]
     variant: str
     first_seed: int
@@ -44,9 +46,9 @@ class Population:
     def id(self) -> str:
         """Its folder's name.
 
-        >>> Population(("minatar/breakout",), "hard", 0, 20).id
+        >>> PlannedPopulation(("minatar/breakout",), "hard", 0, 20).id
         'minatar_breakout--hard--0-19'
-        >>> Population(("atari/Alien", "atari/Pong"), "lr", 0, 5).id
+        >>> PlannedPopulation(("atari/Alien", "atari/Pong"), "lr", 0, 5).id
         'atari_Alien_and_1_more--lr--0-4'
         """
         more = f"_and_{len(self.environments) - 1}_more" if len(self.environments) > 1 else ""
@@ -63,21 +65,12 @@ class Population:
         return ",".join([self.environments[0], *games])
 
     @property
-    def members(self) -> set[Key]:
+    def members(self) -> set[MemberKey]:
         seeds = range(self.first_seed, self.first_seed + self.seeds)
-        return {Key(env, self.variant, seed) for env in self.environments for seed in seeds}
+        return {MemberKey(env, self.variant, seed) for env in self.environments for seed in seeds}
 
 
-def plain(env: str) -> str:
-    """An environment's name as part of a file's.
-
-    >>> plain("minatar/breakout"), plain("my_envs:Corridor"), plain("a--b")
-    ('minatar_breakout', 'my_envs_Corridor', 'a-b')
-    """
-    return re.sub(r"-+", "-", re.sub(r"[^A-Za-z0-9._-]", "_", env))
-
-
-def populations(study: Study, usable_bytes: float, done: Collection[Key] = ()) -> tuple[Population, ...]:
+def populations(study: Study, usable_bytes: float, done: Collection[MemberKey] = ()) -> tuple[PlannedPopulation, ...]:
     """What is to be trained for the members that `done` lacks, the first environment's populations first."""
     check(study)
     found = []
@@ -94,36 +87,37 @@ def populations(study: Study, usable_bytes: float, done: Collection[Key] = ()) -
     return tuple(found)
 
 
-def existing(folder: Path) -> dict[str, Population]:
+def existing(folder: Path) -> dict[str, PlannedPopulation]:
     """The populations that were begun, by the names of their folders."""
-    runs = ((run.name, results.read_config(run)) for run in results.populations(folder))
+    runs = ((run.name, planned(run)) for run in folders.populations(folder))
     return {name: from_config(name, config) for name, config in runs if config is not None}
 
 
-def from_config(name: str, config: dict[str, Any]) -> Population:
+def every(folder: Path, study: Study) -> dict[str, PlannedPopulation]:
+    """The populations that were begun, and those that the rest of the study would be."""
+    begun = existing(folder)
+    return begun | {one.id: one for one in populations(study, float("inf"), members(begun.values()))}
+
+
+def from_config(name: str, config: dict[str, Any]) -> PlannedPopulation:
     """What a population's name and configuration say about it."""
-    games = results.environments_of(config["env"])
-    variant = results.variant_of(Path(name))
-    return Population(games, variant, int(config["first_agent"]), int(config["agents"]) // len(games))
+    games = configs.games(config["env"])
+    variant = folders.variant_of(Path(name))
+    return PlannedPopulation(games, variant, config.get("first_agent", 0), config["agents"] // len(games))
 
 
-def members(of: Iterable[Population]) -> set[Key]:
+def members(of: Iterable[PlannedPopulation]) -> set[MemberKey]:
     return set().union(*(population.members for population in of))
 
 
 def check(study: Study) -> None:
     """Refuse what can be seen to be wrong without an engine: environments and settings."""
     for env in study.environments:
-        known = [f"minatar/{game}" for game in cost.MINATAR_CHANNELS]
-        if env not in known and (cost.suite(env) == "minatar" or (cost.suite(env) == "own" and ":" not in env)):
-            near = difflib.get_close_matches(env, known, n=1, cutoff=0.5)
-            hint = (
-                f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}, atari/GAME, my_module:MyEnv"
-            )
-            raise UserError(f"study {study.name}: environment '{env}' is unknown: {hint}")
+        if not (env.startswith(("atari/", "gym/", "gymnax/")) or ":" in env or env in names.MINATAR):
+            raise UserError(f"study {study.name}: {names.unknown(env)}")
     for variant in study.variants:
         for env in study.environments:
-            run_config(study, Population((env,), variant.name, 0, study.seeds))
+            run_config(study, PlannedPopulation((env,), variant.name, 0, study.seeds))
 
 
 def settings(study: Study, variant: Variant) -> dict[str, Any]:
@@ -131,7 +125,7 @@ def settings(study: Study, variant: Variant) -> dict[str, Any]:
     return {"agent": study.agent, **study.overrides, **variant.changes}
 
 
-def run_config(study: Study, population: Population, checkpoint_interval_steps: int = 0) -> RunConfig:
+def run_config(study: Study, population: PlannedPopulation, checkpoint_interval_steps: int = 0) -> RunConfig:
     """The configuration that `lookrep train` would have."""
     flat = settings(study, study.variant(population.variant))
     where = f"study {study.name}, variant {population.variant}"
@@ -158,7 +152,7 @@ def run_config(study: Study, population: Population, checkpoint_interval_steps: 
         raise UserError(f"{where}: {text}") from None
 
 
-def workload(study: Study, population: Population) -> cost.Workload:
+def workload(study: Study, population: PlannedPopulation) -> cost.Workload:
     """What the cost model wants to know."""
     config = run_config(study, population)
     target = config.settings.target
@@ -200,14 +194,16 @@ def bundles(
 
 def _log_interval_steps(study: Study, flat: dict[str, Any]) -> int:
     cycle = flat.get("steps_per_update", 4)
+    if type(cycle) is not int or cycle < 1:
+        cycle = 1  # what is wrong with it is said where the configuration is built
     default = max(1, study.steps // ROWS // cycle) * cycle
     found: int = flat.get("log_interval_steps", default)
     return found
 
 
-def _gaps(study: Study, env: str, variant: str, done: Collection[Key]) -> list[tuple[int, int]]:
+def _gaps(study: Study, env: str, variant: str, done: Collection[MemberKey]) -> list[tuple[int, int]]:
     """Seeds that are not there, as (first, count) of each unbroken range."""
-    missing = [seed for seed in range(study.seeds) if Key(env, variant, seed) not in done]
+    missing = [seed for seed in range(study.seeds) if MemberKey(env, variant, seed) not in done]
     ranges = (list(group) for _, group in groupby(enumerate(missing), lambda pair: pair[1] - pair[0]))
     return [(group[0][1], len(group)) for group in ranges]
 
@@ -222,9 +218,9 @@ def _groups(gaps: list[tuple[str, tuple[int, int]]]) -> list[list[tuple[str, tup
 
 def _packed(
     study: Study, variant: Variant, envs: list[str], first: int, seeds: int, usable_bytes: float
-) -> list[Population]:
+) -> list[PlannedPopulation]:
     """Rectangles of games × seeds, each as large as fits."""
-    work = workload(study, Population((envs[0],), variant.name, first, seeds))
+    work = workload(study, PlannedPopulation((envs[0],), variant.name, first, seeds))
     each = max(cost.agent_bytes(env, work.replay_capacity_steps) for env in envs)
     most = min(int(usable_bytes // each), 2**31) if usable_bytes != float("inf") else 2**31
     if most < 1:
@@ -234,9 +230,9 @@ def _packed(
         )
     if most >= seeds:
         bounds = _even(len(envs), most // seeds)
-        return [Population(tuple(envs[low:high]), variant.name, first, seeds) for low, high in pairwise(bounds)]
+        return [PlannedPopulation(tuple(envs[low:high]), variant.name, first, seeds) for low, high in pairwise(bounds)]
     return [
-        Population((env,), variant.name, first + low, high - low)
+        PlannedPopulation((env,), variant.name, first + low, high - low)
         for env in envs
         for low, high in pairwise(_even(seeds, most))
     ]

@@ -1,14 +1,15 @@
 """The engine for environments on the device: N agents, environment, replay, learning and target update in one program.
 
 A cycle is `steps_per_update` steps of every agent and one update of each. Cycles run inside `scan`, and a target's turn
-comes after a static number of them, so the compiled program has no branch in it and never talks to the host between
-two rows of metrics. The host loop, metrics and checkpoints are in `lookrep.training.run`.
+comes after a static number of them, so the compiled program never talks to the host between two rows of metrics. The
+host loop, metrics and checkpoints are in `lookrep.training.loop`.
 
-Runs that differ in their target update alone can share a program: they act and learn as one population, and each has
-its targets' turns for itself. Small populations leave a GPU idle between kernels; one large one does not.
+Several runs can share a program (`lookrep.training.sharing`). Small populations leave a GPU idle between kernels; one
+large one does not.
 """
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,20 +21,20 @@ import numpy as np
 from jax import lax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from lookrep import agent as agent_parts
-from lookrep import config as configs
+from lookrep.agents import AgentState, Parts
 from lookrep.config import RunConfig
 from lookrep.envs import Environment
 from lookrep.errors import UserError
 from lookrep.replay import ReplayState, Steps
-from lookrep.targets import TargetState
 from lookrep.training.population import Keys, Population, Tally, agent_key, chance, tallied
+from lookrep.training.sharing import Sharing
 
+TELL_SECONDS = 0.5  # between two words about how far it is
 BLOCK_UPDATES = 250  # updates in one statically unrolled-by-scan block, when the target's period is shorter
 
 
 class TrainState(NamedTuple):
-    agents: agent_parts.AgentState
+    agents: AgentState
     environment: Any
     observation: jax.Array
     episode_return: jax.Array
@@ -43,36 +44,33 @@ class TrainState(NamedTuple):
     legal: None
     agent_steps: jax.Array
     online_updates: jax.Array
-    target_optimizers: tuple[Any, ...] = ()  # of runs that share a program, which keep theirs apart
+    target_optimizers: tuple[Any, ...] = ()  # by group, where targets have several ways to follow
 
 
 class FusedEngine:
-    """Advances a population on the device; with `beside`, those of several runs as one.
-
-    The state of several runs is theirs put together along the agents' axis: `joined` and `part` go to and fro.
-    """
+    """Advances a population on the device; with `beside`, those of several runs as one."""
 
     can_pause = False  # what runs between two rows is one compiled loop
 
-    def __init__(self, config: RunConfig, env: Environment, beside: Sequence[RunConfig] = ()) -> None:
-        runs = (config, *beside)
+    def __init__(
+        self, config: RunConfig, env: Environment, beside: Sequence[RunConfig] = (), parts: Parts | None = None
+    ) -> None:
         self.env = env
-        self.config = configs.replace(config, agents=sum(run.agents for run in runs)) if beside else config
-        if beside and (config.devices > 1 or len({configs.shared(run) for run in runs}) > 1):
-            raise UserError("runs that share a program may differ in their target update alone, on one device")
-        self.runs = tuple(Population(run, env) for run in runs)
-        ends = np.cumsum([run.agents for run in runs]).tolist()
-        self.spans = tuple(slice(end - run.agents, end) for run, end in zip(runs, ends, strict=True))
-        self.population = Population(self.config, env)
+        self.sharing = Sharing((config, *beside), env, parts)
+        self.population = self.sharing.population
+        self.config = self.population.config
         self.agent, self.replay = self.population.agent, self.population.replay
-        self._periods = tuple(run.agent.target_update.every_updates for run in self.runs)
-        turns = {period for period in self._periods if period is not None}
-        self._period = math.gcd(*(turns - {1} or turns)) or None  # cycles between two looks at whose turn it is
-        # Beside runs with longer periods, targets that follow every update do so within the cycle.
-        self._always = tuple(i for i, period in enumerate(self._periods) if period == 1 != self._period)
+        self._schedules = [group.schedule for group in self.sharing.groups]
+        # Turns inside the compiled loop come every so many cycles: the largest step that meets all of them.
+        periods = {schedule.period for schedule in self._schedules if schedule.period is not None}
+        self._steady = all(schedule.period or schedule.never for schedule in self._schedules)
+        self._period = math.gcd(*(periods - {1} or (periods if self._steady else ()))) or None
+        # Beside longer periods, targets that follow every update do so within the cycle.
+        self._always = tuple(i for i, s in enumerate(self._schedules) if s.period == 1 != self._period)
         repeats = 1 if self._period is None else max(1, BLOCK_UPDATES // self._period)
         self._block_updates = BLOCK_UPDATES if self._period is None else self._period * repeats
         self._mesh = _mesh(config.devices)
+        self.moved: Callable[[int], None] = lambda agent_steps: None  # is told how far it is between two rows
 
         def blocks(state: TrainState, count: jax.Array) -> TrainState:
             return lax.fori_loop(0, count, lambda _, s: self._block(s, repeats), state)
@@ -94,9 +92,7 @@ class FusedEngine:
 
     def init(self) -> TrainState:
         """Everything at step 0."""
-        runs = (population.config for population in self.runs)
-        numbers = ((run.seed, jnp.arange(run.agents, dtype=jnp.uint32) + run.first_agent) for run in runs)
-        state: TrainState = self._init(jnp.concatenate([jax.vmap(partial(agent_key, seed))(n) for seed, n in numbers]))
+        state: TrainState = self._init(self.sharing.keys(agent_key))
         return state
 
     def shapes(self) -> TrainState:
@@ -104,12 +100,26 @@ class FusedEngine:
         shapes: TrainState = jax.eval_shape(self.init)
         return shapes
 
+    def joined(self, states: Sequence[TrainState]) -> TrainState:
+        """The states of all runs, at the same step, as one."""
+        state: TrainState = self.sharing.joined(states)
+        return state
+
+    def part(self, state: TrainState, i: int) -> TrainState:
+        """The state of run i, as if it had been trained by itself."""
+        part: TrainState = self.sharing.part(state, i)
+        return part
+
+    def agents(self, state: TrainState) -> AgentState:
+        """All agents' networks and optimisers, of the state of one run."""
+        return state.agents
+
     def saved(self, state: TrainState, folder: Path) -> tuple[TrainState, dict[str, Any]]:
         """What a checkpoint must hold: the state is all there is."""
         del folder
         return state, {}
 
-    def place(self, tree: TrainState | None, meta: dict[str, Any], folder: Path) -> TrainState:
+    def place(self, tree: TrainState | None, meta: dict[str, Any], folder: Path | None) -> TrainState:
         """Put a restored state where it is computed on; without one, begin."""
         del meta, folder
         if tree is None:
@@ -132,61 +142,39 @@ class FusedEngine:
         steps, updates = int(state.agent_steps), int(state.online_updates)
         if steps < replay.warmup_steps:
             until = min(until_steps, replay.warmup_steps)
-            state = self._explore(state, (until - steps) // cycle)
+            state = self._in_pieces(self._explore, state, (until - steps) // cycle, cycle)
             steps = until
         end = updates + (until_steps - steps) // cycle
         while updates < end:
-            whole = (end - updates) // self._block_updates
+            whole = (end - updates) // self._block_updates if self._steady else 0
             if whole and (self._period is None or updates % self._period == 0):
-                state = self._blocks(state, whole)
+                state = self._in_pieces(self._blocks, state, whole, self._block_updates * cycle)
                 updates += whole * self._block_updates
                 continue
-            if self._period is None:
-                state = self._cycles(state, end - updates)
-                break
-            some = min(self._period - updates % self._period, end - updates)
-            state = self._cycles(state, some)
-            updates += some
-            if updates % self._period == 0:
+            turns = (s.next_after(updates) for i, s in enumerate(self._schedules) if i not in self._always)
+            until = min((turn for turn in turns if turn is not None), default=end)
+            state = self._cycles(state, min(until, end) - updates)
+            updates = min(until, end)
+            if updates == until:
                 state = self._turn(state)
+        return state
+
+    def _in_pieces(self, run: Callable[..., TrainState], state: TrainState, count: int, steps_each: int) -> TrainState:
+        """`run(state, count)` in calls that take half a second or so. It is the same program for any count."""
+        at_steps, done, piece = int(state.agent_steps), 0, 1
+        while done < count:
+            began = time.perf_counter()
+            piece = min(piece, count - done)
+            state = jax.block_until_ready(run(state, piece))
+            done += piece
+            self.moved(at_steps + done * steps_each)
+            piece = max(1, min(2 * piece, int(piece * TELL_SECONDS / (time.perf_counter() - began))))
         return state
 
     def measure(self, state: TrainState) -> tuple[TrainState, dict[str, Any]]:
         """A row of metrics per agent since the last one, and the state with its tally cleared."""
         state, row = self._measure(state)
         return state, jax.device_get(row)
-
-    # Several runs in one program
-
-    def joined(self, states: Sequence[TrainState]) -> TrainState:
-        """The states of all runs, at the same step, as one."""
-        if len(states) == 1:
-            return states[0]
-        optimizers = tuple(state.agents.target.optimizer for state in states)
-        alike = [_with_target(state, optimizer=()) for state in states]
-        whole: TrainState = jax.tree.map(
-            lambda axis, *arrays: jnp.concatenate(arrays, axis) if axis >= 0 else arrays[0],
-            self._axes(alike[0]),
-            *alike,
-        )
-        return whole._replace(target_optimizers=optimizers)
-
-    def part(self, state: TrainState, i: int) -> TrainState:
-        """The state of run i, as if it had been trained by itself."""
-        if len(self.runs) == 1:
-            return state
-        span, whole = self.spans[i], state._replace(target_optimizers=())
-        part: TrainState = jax.tree.map(
-            lambda axis, x: lax.slice_in_dim(x, span.start, span.stop, axis=axis) if axis >= 0 else x,
-            self._axes(whole),
-            whole,
-        )
-        return _with_target(part, optimizer=state.target_optimizers[i])
-
-    def _axes(self, state: TrainState) -> TrainState:
-        """Where each array counts agents; -1: nowhere."""
-        axes: TrainState = jax.tree.map(lambda x: 0 if x.ndim else -1, state)
-        return axes._replace(replay=self.replay.agent_axes())
 
     # One cycle
 
@@ -202,9 +190,9 @@ class FusedEngine:
             state = self.population.learn(state, online_params, target_params)
             for i in self._always:
                 target = self._target_after_turn(state, i)
-                state = self._with_target_of(state, i, target)
+                state = self.sharing.with_target(state, i, target)
                 if low_target is not None:
-                    low_target = self._put(i, low_target, self.agent.compute(target.params))
+                    low_target = self.sharing.with_part(low_target, i, self.agent.compute(target.params))
             return state, None if low is None else self.agent.compute(state.agents.online), low_target
 
         carry: tuple[TrainState, Any, Any] = (state, None, None)
@@ -258,51 +246,29 @@ class FusedEngine:
         return lax.scan(period, state, length=repeats)[0]
 
     def _turns(self, state: TrainState) -> TrainState:
-        """After a multiple of `_period` updates: the targets whose turn it is follow."""
-        for i, period in enumerate(self._periods):
-            if period is None or i in self._always:
+        """The targets whose turn it is follow."""
+        for i, schedule in enumerate(self._schedules):
+            if i in self._always or schedule.never:
                 continue
-            if period == self._period:
+            if self._steady and schedule.period == self._period:  # it always is
                 target = self._target_after_turn(state, i)
             else:
                 target = lax.cond(
-                    state.online_updates % period == 0,
+                    schedule.due(state.online_updates),
                     lambda i=i: self._target_after_turn(state, i),
-                    lambda i=i: self.part(state, i).agents.target,
+                    lambda i=i: self.sharing.of_group(state, i).agents.target,
                 )
-            state = self._with_target_of(state, i, target)
+            state = self.sharing.with_target(state, i, target)
         return state
 
-    def _target_after_turn(self, state: TrainState, i: int) -> TargetState:
-        target: TargetState = self.runs[i].target_turn(self.part(state, i)).agents.target
-        return target
-
-    def _with_target_of(self, state: TrainState, i: int, target: TargetState) -> TrainState:
-        if len(self.runs) == 1:
-            return state._replace(agents=state.agents._replace(target=target))
-        before = state.agents.target
-        optimizers = (*state.target_optimizers[:i], target.optimizer, *state.target_optimizers[i + 1 :])
-        state = _with_target(
-            state,
-            params=self._put(i, before.params, target.params),
-            updates=self._put(i, before.updates, target.updates),
-        )
-        return state._replace(target_optimizers=optimizers)
-
-    def _put(self, i: int, whole: Any, part: Any) -> Any:
-        """Arrays of all agents with those of run i replaced."""
-        if len(self.runs) == 1:
-            return part
-        start = self.spans[i].start
-        return jax.tree.map(lambda x, y: lax.dynamic_update_slice_in_dim(x, y, start, axis=0), whole, part)
+    def _target_after_turn(self, state: TrainState, i: int) -> Any:
+        return self.sharing.groups[i].population.target_turn(self.sharing.of_group(state, i)).agents.target
 
     # The start
 
     def _new_state(self, keys: jax.Array) -> TrainState:
-        if len(self.runs) == 1:  # on several devices `keys` are those of one of them
-            return self._new_part(self.population, keys)
-        spans = zip(self.runs, self.spans, strict=True)
-        return self.joined([self._new_part(population, keys[span]) for population, span in spans])
+        state: TrainState = self.sharing.new(self._new_part, keys)  # on several devices `keys` are those of one of them
+        return state
 
     def _new_part(self, population: Population, keys: jax.Array) -> TrainState:
         learners, environment_keys = population.new(keys)
@@ -343,10 +309,6 @@ class FusedEngine:
         )
         specs: TrainState = leading._replace(replay=replay)
         return specs
-
-
-def _with_target(state: TrainState, **changes: Any) -> TrainState:
-    return state._replace(agents=state.agents._replace(target=state.agents.target._replace(**changes)))
 
 
 def _mesh(devices: int) -> Mesh | None:

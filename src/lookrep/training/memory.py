@@ -1,13 +1,17 @@
 """Where a population fits: on the device, or with its frames in the host's memory; if nowhere, the arithmetic."""
 
-from collections.abc import Sequence
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import jax
 
+from lookrep import envs
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
+from lookrep.importing import in_short
 
 WORKING_FRACTION = 0.1  # of memory, for batches, activations and gradients
 
@@ -21,11 +25,77 @@ def available() -> tuple[int, str]:
 
 
 def host_available() -> int:
+    """What is free, of the machine's memory or of what this process' group may have (a container's, a job's)."""
+    return min(_machine_available(), _group_available())
+
+
+def _machine_available() -> int:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
     except (OSError, StopIteration):  # not Linux
         return 2**63
+
+
+def _group_available(cgroups: Path = Path("/sys/fs/cgroup"), mine: Path = Path("/proc/self/cgroup")) -> int:
+    """The least that any control group above this process leaves it (version 2). Files it has read do not count."""
+    least = 2**63
+    try:
+        path = mine.read_text().rpartition("::")[2].strip().strip("/")
+        for group in (cgroups / path, *(cgroups / path).parents):
+            if cgroups not in (group, *group.parents) or not (group / "memory.max").is_file():
+                continue
+            limit = (group / "memory.max").read_text().strip()
+            if limit != "max":
+                used = int((group / "memory.current").read_text())
+                statistics = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+                least = min(least, int(limit) - used + int(statistics["inactive_file"]))
+    except (OSError, ValueError, KeyError):
+        pass  # no control groups, or older ones: then the machine's memory is all that is known
+    return max(0, least)
+
+
+@contextlib.contextmanager
+def enough() -> Iterator[None]:
+    """Running out of memory in this block all the same (another process may have taken it) becomes one line."""
+    try:
+        yield
+    except (MemoryError, jax.errors.JaxRuntimeError) as error:
+        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        raise UserError(
+            f"out of memory ({in_short(error)}): fewer agents or a smaller replay_capacity_steps need less; what was "
+            "saved before is good"
+        ) from error
+
+
+def check(config: RunConfig, state: Any) -> None:
+    """Refuse, before anything is made, a population on the device that does not fit; says what would. `state` is its
+    arrays or their shapes. (Populations on the host are asked by `place`.)"""
+    if envs.on_host(config.env):
+        return
+    has, called = available()
+    if apart():
+        has *= config.devices
+    if _bytes(state) > has * (1 - WORKING_FRACTION):
+        raise UserError(_arithmetic(config, _bytes(state), _bytes(state.replay), has, called))
+    settings = config.settings
+    name, batch = max(
+        ((field, getattr(group, field)) for group, field in (
+            (settings.learning, "batch_size"), (settings.target, "replicate_batch_size"))),
+        key=lambda pair: pair[1],
+    )  # fmt: skip
+    drawn = 2 * 4 * batch * math.prod(state.observation.shape)  # observations and what follows them, as float32
+    if _bytes(state) + drawn > has:
+        raise UserError(
+            f"{name} = {batch:,}: a batch takes {_size(drawn)}, beside {_size(_bytes(state))} for {config.agents} "
+            f"agents, but there are {_size(has)} {called}"
+        )
+
+
+def apart() -> bool:
+    """Whether the device has memory of its own. On a CPU both are the same."""
+    return jax.default_backend() != "cpu"
 
 
 def place(config: RunConfig, groups: Sequence[Any], *, frames: bool) -> Literal["device", "host"]:
@@ -40,24 +110,34 @@ def place(config: RunConfig, groups: Sequence[Any], *, frames: bool) -> Literal[
     room = has * (1 - WORKING_FRACTION)
     if asked != "host" and state <= room:
         return "device"
-    # On a CPU both are the same memory.
-    host_room = (
-        host_available() * (1 - WORKING_FRACTION) if jax.default_backend() != "cpu" else room - (state - pictures)
-    )
+    host_room = host_available() * (1 - WORKING_FRACTION) if apart() else room - (state - pictures)
     if frames and asked != "device" and state - pictures <= room and pictures <= host_room:
         return "host"
+    host = f" (and {host_room / 1e9:.1f} GB of the host's for frames)" if apart() else ""
+    raise UserError(_arithmetic(config, state, replay, has, called, host))
+
+
+def _arithmetic(config: RunConfig, state: int, replay: int, has: int, called: str, more: str = "") -> str:
     capacity, cycle = config.settings.replay.replay_capacity_steps, config.settings.learning.steps_per_update
+    room = has * (1 - WORKING_FRACTION)
     fitting_agents = int(room / (state / config.agents))
     fitting_steps = int((room - (state - replay)) / (replay / capacity)) // (1000 * cycle) * 1000 * cycle
     fits = [f"{fitting_agents} agents"] if fitting_agents else []
     fits += [f"--replay-capacity-steps {fitting_steps}"] if fitting_steps > 0 else []
-    host = f" (and {host_room / 1e9:.1f} GB of the host's for frames)" if jax.default_backend() != "cpu" else ""
-    raise UserError(
-        f"agents = {config.agents} × {state / config.agents / 1e9:.2f} GB (replay_capacity_steps = {capacity:,}: "
-        f"{replay / config.agents / 1e9:.2f} GB, networks: the rest) = {state / 1e9:.1f} GB, but there are "
-        f"{has / 1e9:.1f} GB {called}, a tenth of it for computing{host}; {' or '.join(fits) or 'nothing'} would fit"
+    return (
+        f"agents = {config.agents} × {_size(state / config.agents)} (replay_capacity_steps = {capacity:,}: "
+        f"{_size(replay / config.agents)}, networks: the rest) = {state / 1e9:,.1f} GB, but there are "
+        f"{has / 1e9:.1f} GB {called}, a tenth of it for computing{more}; {' or '.join(fits) or 'nothing'} would fit"
     )
 
 
+def _size(count: float) -> str:
+    """
+    >>> _size(7.131e9), _size(8_446_211)
+    ('7.13 GB', '8.45 MB')
+    """
+    return f"{count / 1e9:,.2f} GB" if count >= 1e9 else f"{count / 1e6:.2f} MB"
+
+
 def _bytes(tree: Any) -> int:
-    return sum(a.size * a.dtype.itemsize for a in jax.tree.leaves(tree))
+    return sum(math.prod(a.shape) * a.dtype.itemsize for a in jax.tree.leaves(tree))

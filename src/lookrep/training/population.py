@@ -8,15 +8,20 @@ any population. The agents' axis is 0, except in the replay (`Replay.agent_axes`
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.custom_batching import custom_vmap
 
-from lookrep import agent as agent_parts
+from lookrep.agents import Agent, AgentState, Inputs, Numbers, Parts, numbers_of
 from lookrep.config import RunConfig
-from lookrep.replay import Replay, ReplayState, Steps
+from lookrep.errors import UserError
+from lookrep.replay import FramesFrom, Replay, ReplayState, Steps
 
 MEASURE_BATCH = 256  # transitions per agent behind each row's function gap and Bellman residual
 STREAMS = 6  # random streams of an agent: its environment, its parameters, and `Keys`
@@ -60,7 +65,7 @@ class Tally(NamedTuple):
 class Learners(NamedTuple):
     """The part of an engine's state that learns."""
 
-    agents: agent_parts.AgentState
+    agents: AgentState
     replay: ReplayState
     tally: Tally
     keys: Keys
@@ -73,23 +78,34 @@ State = TypeVar("State", bound=Any)  # any NamedTuple with the fields of Learner
 
 
 class Population:
-    """What is fixed about the learning of `config.agents` agents."""
+    """What is fixed about the learning of some agents with one configuration but for their `numbers`."""
 
-    def __init__(self, config: RunConfig, spaces: Spaces, agents: int | None = None, frame_stack: int = 1) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        spaces: Spaces,
+        agents: int | None = None,
+        frame_stack: int = 1,
+        parts: Parts | None = None,
+        numbers: Numbers | None = None,
+        frames_from: FramesFrom | None = None,
+    ) -> None:
         settings = config.settings
         self.config = config
+        self.numbers = numbers_of(settings) if numbers is None else numbers
         stacked = (frame_stack, *spaces.observation_shape) if frame_stack > 1 else spaces.observation_shape
-        self.agent = agent_parts.build(settings, stacked, spaces.num_actions)
+        self.agent = Agent(settings, stacked, spaces.num_actions, parts)
         self.replay = Replay(
             spaces.observation_shape,
             spaces.observation_dtype,
             config.agents if agents is None else agents,
             settings.replay.replay_capacity_steps,
             settings.learning.n_steps,
-            settings.learning.discount,
+            self.numbers.discount,
             spaces.can_truncate,
             settings.replay.prioritised,
             frame_stack,
+            frames_from,
         )
 
     def new(self, keys: jax.Array, legal: jax.Array | None = None) -> tuple[Learners, jax.Array]:
@@ -111,16 +127,17 @@ class Population:
         self, online_params: Any, observation: jax.Array, keys: jax.Array, words: jax.Array, t: jax.Array, legal: Any
     ) -> jax.Array:
         """Every agent's action at step t."""
-        return jax.vmap(self.agent.act, in_axes=(0, 0, 0, 0, None, 0))(
-            online_params, observation, keys, words, self.epsilon(t), legal
+        epsilon = self.epsilon(t)
+        return jax.vmap(self.agent.act, in_axes=(0, 0, 0, 0, 0 if epsilon.ndim else None, 0))(
+            online_params, observation, keys, words, epsilon, legal
         )
 
     def epsilon(self, t: jax.Array) -> jax.Array:
-        """Dopamine's schedule: constant in the warm-up, then linear."""
-        settings = self.config.settings.exploration
+        """Dopamine's schedule: constant in the warm-up, then linear. One number, or one for each agent."""
+        numbers = self.numbers
         since = t - self.config.settings.replay.warmup_steps
-        left = jnp.clip(1.0 - since / max(settings.epsilon_decay_steps, 1), 0.0, 1.0)
-        return settings.epsilon_end + (settings.epsilon_start - settings.epsilon_end) * left
+        left = jnp.clip(1.0 - since / np.maximum(numbers.epsilon_decay_steps, 1), 0.0, 1.0)
+        return jnp.asarray(numbers.epsilon_end + (numbers.epsilon_start - numbers.epsilon_end) * left)
 
     def remember(self, state: State, steps: Steps) -> State:
         """What every agent just did goes into its replay."""
@@ -134,9 +151,13 @@ class Population:
     def learn(self, state: State, online_params: Any, target_params: Any) -> State:
         """Every agent makes one update of its online network."""
         sample_keys, learn_keys = subkeys(state.keys.learn, state.online_updates)
-        batch = self.replay.sample(state.replay, sample_keys, self.config.settings.learning.batch_size)
-        agents, learned = jax.vmap(self.agent.learn)(
-            state.agents, online_params, target_params, batch, learn_keys, state.legal
+        batch_size = self.config.settings.learning.batch_size
+        batch, reference = self.replay.sample(state.replay, sample_keys, batch_size), None
+        if self.agent.wants_reference:
+            other_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(sample_keys, 1)
+            reference = self.replay.sample(state.replay, other_keys, batch_size)
+        agents, learned = jax.vmap(self.agent.learn, in_axes=(*[0] * 6, self.numbers.axes, 0))(
+            state.agents, online_params, target_params, batch, learn_keys, state.legal, self.numbers, reference
         )
         learnt: State = state._replace(
             agents=agents,
@@ -144,28 +165,85 @@ class Population:
             tally=state.tally._replace(loss_sum=state.tally.loss_sum + learned.loss, updates=state.tally.updates + 1),
             online_updates=state.online_updates + 1,
         )
-        return learnt
+        return self._renewed(learnt)
 
     def target_turn(self, state: State) -> State:
         """The targets follow: a copy, or K_R gradient steps."""
-        settings = self.config.settings.target
-        prioritised = None if settings.replicate_sampler == "agent" else False
-        phase_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(typed(state.keys.replicate), state.online_updates)
+        batch = self._batches(state, self.agent.turn_inputs)
 
-        def batches(k: jax.Array) -> Any:
-            sample_keys, network_keys = subkeys(jax.random.key_data(phase_keys), k)
-            batch = self.replay.sample(state.replay, sample_keys, settings.replicate_batch_size, prioritised)
-            return jax.vmap(self.agent.replicate_inputs)(batch, network_keys, state.legal)
+        def turn(agent: jax.Array, target: Any, online: Any, numbers: Numbers) -> Any:
+            return self.agent.turn(target, online, partial(batch, agent), numbers)
 
-        target = self.agent.target_update.turn(state.agents.target, state.agents.online, batches)
+        agents = jnp.arange(state.tally.updates.shape[0])
+        target = jax.vmap(turn, in_axes=(0, 0, 0, self.numbers.axes))(
+            agents, state.agents.target, state.agents.online, self.numbers
+        )
         turned: State = state._replace(agents=state.agents._replace(target=target))
         return turned
 
+    def _renewed(self, state: State) -> State:
+        """At intervals the online networks start anew, and learn from their targets first."""
+        period = self.config.settings.method.reset_period_updates
+        if period is None:
+            return state
+        # Other random numbers than those of a turn at the same update.
+        batch = self._batches(state, lambda batch, key, legal: Inputs(batch.observation, key, legal), 1)
+        keys, _ = subkeys(state.keys.replicate, ~state.online_updates)
+
+        def renew(agent: jax.Array, key: jax.Array, target: Any, numbers: Numbers) -> Any:
+            return self.agent.renewed(key, target, partial(batch, agent), numbers)
+
+        def anew(agents: AgentState) -> AgentState:
+            count = jnp.arange(state.tally.updates.shape[0])
+            online, optimizer = jax.vmap(renew, in_axes=(0, 0, 0, self.numbers.axes))(
+                count, keys, agents.target.params, self.numbers
+            )
+            return agents._replace(online=online, optimizer=optimizer)
+
+        agents = lax.cond(state.online_updates % period == 0, anew, lambda agents: agents, state.agents)
+        renewed: State = state._replace(agents=agents)
+        return renewed
+
+    def _batches(self, state: State, inputs: Callable[..., Any], stream: int = 0) -> Callable[..., Any]:
+        """A function from (agent, k) to the agent's batch number k of this turn. What asks for it is of one agent; its
+        batches are drawn for all agents at once."""
+        settings = self.config.settings.target
+        prioritised = None if settings.replicate_sampler == "agent" else False
+        phase_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(typed(state.keys.replicate), state.online_updates)
+        if stream:
+            phase_keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(phase_keys, stream)
+        source = (state.replay, jax.random.key_data(phase_keys), state.legal)
+
+        def batches_of_all(k: jax.Array, source: Any) -> Any:
+            replay, keys, legal = source
+            sample_keys, network_keys = subkeys(keys, k)
+            batch = self.replay.sample(replay, sample_keys, settings.replicate_batch_size, prioritised)
+            return jax.vmap(inputs)(batch, network_keys, legal)
+
+        @custom_vmap
+        def batch(agent: jax.Array, k: jax.Array, source: Any) -> Any:
+            return jax.tree.map(lambda x: x[agent], batches_of_all(k, source))
+
+        @batch.def_vmap
+        def _(agents: int, batched: Any, agent: jax.Array, k: jax.Array, source: Any) -> Any:
+            if any(jax.tree.leaves(batched[2])):  # it could be followed, with a copy of the replay for each agent
+                raise UserError(
+                    "the target rule branches on an agent's own state (lax.cond, lax.switch): choose with jnp.where"
+                )
+            if not batched[0]:  # one rule asks for many batches at once
+                drawn = lax.map(lambda number: batch(agent, number, source), k)
+                return drawn, jax.tree.map(lambda _: True, drawn)
+            # Agents that still take steps are all at the same one; others have stopped at an earlier one.
+            drawn = batches_of_all(k.max() if batched[1] else k, source)
+            return drawn, jax.tree.map(lambda _: True, drawn)
+
+        return lambda agent, k: batch(agent, jnp.asarray(k), source)
+
     def row(self, state: State) -> tuple[State, dict[str, jax.Array]]:
         """A row of metrics per agent, and the state with its tally cleared."""
-        sample_keys, measure_keys = subkeys(state.keys.measure, state.agent_steps)
+        sample_keys, _ = subkeys(state.keys.measure, state.agent_steps)
         batch = self.replay.sample(state.replay, sample_keys, MEASURE_BATCH, prioritised=False)
-        row = jax.vmap(self.agent.measure)(state.agents, batch, measure_keys, state.legal)
+        row = jax.vmap(self.agent.measure)(state.agents, batch, state.legal)
         tally = state.tally
         row |= {
             "agent_steps": jnp.broadcast_to(state.agent_steps, tally.episodes.shape),

@@ -1,7 +1,8 @@
-"""What a training run says on the terminal: a live display, or plain lines where there is no terminal, and the summary.
+"""What is said on the terminal while something trains: a live display, or plain lines where there is no terminal.
 
-It goes to stderr, so that stdout stays free for results. The numbers arrive as the columns that also go to
-`metrics.jsonl`; how they are measured, and what is trained, is not known here.
+`Display` is what a run's `Progress` and a study's table (`lookrep.studies.execute.monitor`) share. All of it goes to
+stderr, so that stdout stays free for results. The numbers arrive as the columns that also go to `metrics.jsonl`; how
+they are measured, and what is trained, is not known here.
 """
 
 import math
@@ -11,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -77,7 +78,7 @@ def finished(
 function gap 0.0417 → runs/first
     """
     speed = (summary.agent_steps - started_at_steps) * agents / max(seconds, 1e-9)
-    parts = [f"return {_return(summary)}"]
+    parts = [f"return {mean_return(summary)}"]
     if summary.return_agents > 1:
         parts[0] += f" (s.e., {summary.return_agents} agents)"
     if math.isfinite(summary.function_gap):
@@ -101,7 +102,47 @@ def duration(seconds: float) -> str:
     return f"{whole}s"
 
 
-class Progress:
+class Display:
+    """Something that rich can draw, kept in place on a terminal and gone at the end; elsewhere plain lines."""
+
+    def __init__(self, title: str, *, quiet: bool, console: Console | None, refreshes_per_second: float) -> None:
+        self._title, self._quiet = title, quiet
+        self._console = console or Console(stderr=True)
+        # rich takes FORCE_COLOR, common in CI, for a terminal; a log file must not get the cursor's moves.
+        terminal = self._console.is_interactive and (console is not None or sys.stderr.isatty())
+        self._live: Live | None = None
+        if terminal and not quiet:
+            self._live = Live(self, console=self._console, refresh_per_second=refreshes_per_second, transient=True)
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        else:
+            self.line(f"{self._title}: {self._so_far()}")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._live:
+            self._live.stop()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """The live display."""
+        raise NotImplementedError
+
+    def line(self, text: str, style: str | None = None) -> None:
+        """A line that stays."""
+        if not self._quiet:
+            self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """A message that stays on the screen, such as that a member has turned NaN."""
+        self.line(text, style="yellow")
+
+    def _so_far(self) -> str:
+        raise NotImplementedError
+
+
+class Progress(Display):
     """Shows a run while it is going on: `with Progress(...) as progress: ... progress.update(summarise(columns))`.
 
     On a terminal: a display of three lines that stays in place and is gone at the end. Elsewhere: a line per interval,
@@ -120,9 +161,9 @@ class Progress:
         stopping: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._total_steps, self._agents, self._title = total_steps, agents, title
-        self._console = console or Console(stderr=True)
-        self._quiet, self._stopping, self._clock = quiet, stopping, clock
+        super().__init__(title, quiet=quiet, console=console, refreshes_per_second=4)
+        self._total_steps, self._agents = total_steps, agents
+        self._stopping, self._clock = stopping, clock
         self._start = clock()
         self._steps = start_steps
         self._summary: Summary | None = None
@@ -130,23 +171,11 @@ class Progress:
         self._deadline: float | None = None
         self._printed_at = -math.inf
         self._unprinted = False
-        # rich takes FORCE_COLOR, common in CI, for a terminal; a log file must not get the cursor's moves.
-        terminal = self._console.is_interactive and (console is not None or sys.stderr.isatty())
-        live = terminal and not quiet
-        self._live = Live(self, console=self._console, refresh_per_second=4, transient=True) if live else None
-
-    def __enter__(self) -> "Progress":
-        if self._live:
-            self._live.start()
-        else:
-            self._line(f"{self._title}: {self._steps_text()}")
-        return self
 
     def __exit__(self, *exception: object) -> None:
-        if self._live:
-            self._live.stop()
-        elif self._unprinted:
-            self._line(self._report())
+        super().__exit__(*exception)
+        if self._unprinted:
+            self.line(self._report())
 
     @property
     def seconds(self) -> float:
@@ -162,7 +191,7 @@ class Progress:
             return  # redrawn four times a second, however short the intervals are
         self._unprinted = True
         if now - self._printed_at >= LINE_INTERVAL_SECONDS:
-            self._line(self._report())
+            self.line(self._report())
             self._printed_at, self._unprinted = now, False
 
     def moved(self, agent_steps: int) -> None:
@@ -172,12 +201,8 @@ class Progress:
         self._recent.append((now, agent_steps))
         self._deadline = self._estimate(now)
         if self._live is None and now - max(self._printed_at, self._start) >= QUIET_INTERVAL_SECONDS:
-            self._line(self._report())
+            self.line(self._report())
             self._printed_at = now
-
-    def note(self, text: str) -> None:
-        """A message that stays on the screen, such as that a member has turned NaN."""
-        self._line(text, style="yellow")
 
     def _estimate(self, now: float) -> float | None:
         (then, before), steps = self._recent[0], self._steps
@@ -187,15 +212,11 @@ class Progress:
         speed = self._summary.steps_per_second if self._summary else math.nan
         return now + left * self._agents / speed if speed > 0 and math.isfinite(speed) else None
 
-    def _line(self, text: str, style: str | None = None) -> None:
-        if not self._quiet:
-            self._console.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
     def _report(self) -> str:
-        parts = [self._steps_text(), self._percent(), *self._figures(), self._diverged(), self._left()]
+        parts = [self._so_far(), self._percent(), *self._figures(), self._diverged(), self._left()]
         return "  ".join(part for part in parts if part)
 
-    def _steps_text(self) -> str:
+    def _so_far(self) -> str:
         return f"{self._steps:,}/{self._total_steps:,} steps"
 
     def _percent(self) -> str:
@@ -210,7 +231,7 @@ class Progress:
         now = self._summary
         if now is None:
             return []
-        figures = [f"return {_return(now)}"]
+        figures = [f"return {mean_return(now)}"]
         if math.isfinite(now.function_gap):
             figures.append(f"gap {now.function_gap:.3g}")
         if math.isfinite(now.steps_per_second):
@@ -231,7 +252,7 @@ class Progress:
         bar.add_row(
             ProgressBar(total=max(1, self._total_steps), completed=self._steps, pulse=not self._recent),
             self._percent(),
-            self._steps_text(),
+            self._so_far(),
             Text(self._left(), "cyan"),
         )
         yield bar
@@ -246,10 +267,10 @@ class Progress:
         return text.append("  ".join(self._figures())).append(f"  {self._diverged()}", "bold red")
 
 
-def _return(summary: Summary) -> str:
+def mean_return(summary: Summary) -> str:
     """Mean ± standard error, to the error's first digit but at least one decimal.
 
-    >>> _return(Summary(1, 1.0, 21.93, 0.88, 8, 0.0, 0)), _return(Summary(1, 1.0, 0.12345, 0.0031, 8, 0.0, 0))
+    >>> mean_return(Summary(1, 1.0, 21.93, 0.88, 8, 0.0, 0)), mean_return(Summary(1, 1.0, 0.12345, 0.0031, 8, 0.0, 0))
     ('21.9 ± 0.9', '0.123 ± 0.003')
     """
     mean, error = summary.return_mean, summary.return_error

@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from lookrep.errors import UserError
+from lookrep.files import writing
 
 FORMATS = (".gif", ".mp4")
 PALETTE_FRAMES = 12  # looked at to choose a gif's 255 colours
@@ -42,23 +43,15 @@ def check_path(path: Path) -> None:
 @contextlib.contextmanager
 def pending(path: Path) -> Iterator[Path]:
     """A file beside `path` to write to; it takes that name at the end, or vanishes if something goes wrong."""
-    try:
+    temporary = path.with_name(f".{path.stem}-{os.getpid()}{path.suffix}")
+    with writing(f"video '{path}'"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    except OSError as error:
-        raise UserError(f"video '{path}' cannot be written: {error.strerror or error}") from None
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp's files are for the owner's eyes only
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UserError(f"video '{path}' cannot be written: {error.strerror or error}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        temporary.touch()
+        try:
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def write(path: Path, pictures: Pictures, fps: int) -> None:

@@ -65,7 +65,7 @@ def screen(observations: np.ndarray, side: int, channels: Sequence[str] | None =
     """Pictures of `side` × `side` pixels for these observations [T, ...]; scales are those of the whole recording."""
     shape, dtype = observations.shape[1:], observations.dtype
     if len(shape) == 3 and dtype == np.uint8:
-        return Screen(lambda x: _fit(_as_image(x), side), (), "")
+        return Screen(lambda x: _fit(_as_image(x), side, side), (), "")
     if len(shape) == 3 and shape[2] > 1:
         return _boards(observations, side, channels)
     values = _plain(observations)
@@ -80,7 +80,7 @@ def screen(observations: np.ndarray, side: int, channels: Sequence[str] | None =
         return Screen(lambda x: _bars(_plain(x), side, low, high), (), caption)
 
     def heat(x: np.ndarray) -> np.ndarray:
-        return _fit(_heat((_folded(_plain(x)) - low) / (high - low)), side)
+        return _fit(_heat((_folded(_plain(x)) - low) / (high - low)), side, side)
 
     return Screen(heat, (), caption)
 
@@ -89,23 +89,23 @@ def photographs(observations: np.ndarray, width: int, height: int) -> Screen:
     """The environment's own pictures, as large as fits, where the agent sees these observations [T, ...]."""
     shape, grey = observations.shape[1:], observations.dtype == np.uint8 and observations.ndim == 3
     seen = f"{shape[1]} × {shape[0]} grey pixels" if grey else " × ".join(map(str, shape)) + " numbers"
-    return Screen(lambda picture: _framed(picture, width, height), (), f"the agent sees {seen}")
+    return Screen(lambda picture: _fit(picture, width, height), (), f"the agent sees {seen}")
 
 
-def _framed(picture: np.ndarray, width: int, height: int) -> np.ndarray:
-    """Small pictures are enlarged by a whole factor, so that pixels stay crisp; large ones are resampled."""
+def _fit(picture: np.ndarray, width: int, height: int, lines: bool = False) -> np.ndarray:
+    """In the middle of so many pixels: enlarged by a whole factor, so that cells stay crisp, or resampled."""
     scale = min(width / picture.shape[1], height / picture.shape[0])
     if scale >= 2:
-        picture = picture.repeat(int(scale), axis=0).repeat(int(scale), axis=1)
+        factor = int(scale)
+        picture = picture.repeat(factor, axis=0).repeat(factor, axis=1)
+        if lines and factor >= 12:
+            picture[::factor] = GRID
+            picture[:, ::factor] = GRID
     else:
         size = (max(1, int(picture.shape[1] * scale)), max(1, int(picture.shape[0] * scale)))
         picture = np.asarray(Image.fromarray(picture).resize(size, Image.Resampling.LANCZOS))
-    return _centred(picture, width, height)
-
-
-def _centred(picture: np.ndarray, width: int, height: int) -> np.ndarray:
     out = np.full((height, width, 3), FLOOR, np.uint8)
-    top, left = (height - picture.shape[0]) // 4 * 2, (width - picture.shape[1]) // 4 * 2  # whole pixels when halved
+    top, left = (height - picture.shape[0]) // 2, (width - picture.shape[1]) // 2
     out[top : top + picture.shape[0], left : left + picture.shape[1]] = picture
     return out
 
@@ -122,7 +122,7 @@ def _boards(observations: np.ndarray, side: int, channels: Sequence[str] | None)
         board = np.full((*x.shape[:2], 3), FLOOR, np.uint8)
         for i in order:
             board[x[..., i] > 0] = colours[i]
-        return _fit(board, side, lines=True)
+        return _fit(board, side, side, lines=True)
 
     # Of channels that share a colour the one on top is named: an alien is always also one that flies left or right.
     last = {colours[i]: names[i].replace("_", " ") for i in order}
@@ -133,20 +133,6 @@ def _boards(observations: np.ndarray, side: int, channels: Sequence[str] | None)
 def _as_image(x: np.ndarray) -> np.ndarray:
     """Colour as it is; of a stack of grey frames the newest."""
     return x if x.shape[2] == 3 else np.repeat(x[..., -1:], 3, axis=2)
-
-
-def _fit(picture: np.ndarray, side: int, lines: bool = False) -> np.ndarray:
-    """Enlarge by a whole factor, so that cells stay crisp; what is larger than `side` loses rows and columns."""
-    stride = -(-max(picture.shape[:2]) // side)
-    picture = picture[::stride, ::stride]
-    factor = side // max(picture.shape[:2])
-    large = picture.repeat(factor, axis=0).repeat(factor, axis=1)
-    if lines and factor >= 12:
-        width = 2  # even: the canvas is drawn at twice its size
-        for start in range(width):
-            large[start::factor] = GRID
-            large[:, start::factor] = GRID
-    return _centred(large, side, side)
 
 
 def _plain(x: np.ndarray) -> np.ndarray:
@@ -184,6 +170,6 @@ def _bars(x: np.ndarray, side: int, low: float, high: float) -> np.ndarray:
     for i, value in enumerate(np.clip(x.reshape(-1), low, high)):
         start, end = sorted((zero, column(float(value))))
         gap = thickness // 5
-        out[i * thickness + gap : (i + 1) * thickness - gap, start : max(end, start + 2)] = INK
-    out[:, zero - 1 : zero + 1] = (110, 120, 138)
+        out[i * thickness + gap : (i + 1) * thickness - gap, start : max(end, start + 1)] = INK
+    out[:, zero] = (110, 120, 138)
     return out

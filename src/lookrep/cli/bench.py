@@ -1,0 +1,143 @@
+"""`lookrep bench`: how fast it is here, as a table or one JSON object on stdout; progress goes to stderr."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import tyro
+
+from lookrep.cli.parsing import parse
+from lookrep.config import AGENTS, ReplayMemory
+from lookrep.errors import UserError
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Time populations of agents: environment steps per second in all, learning on, compile time apart.
+
+    Without flags it runs the cases behind docs/performance.md that suit this machine. On Atari the agent is Dopamine's
+    Rainbow, and each figure stands beside what emulators alone reach, one on each core, in turns with it.
+
+    Scripts that time other software in turns with ours are in a checkout's benchmarks/peers: rejax and Dopamine.
+    """
+
+    what: tyro.conf.Positional[Literal["minatar", "atari"]]
+    agents: tuple[int, ...] = ()
+    """population sizes to time instead of the default cases"""
+    agent: str = "c51"
+    """on MinAtar"""
+    target: Literal["hard", "polyak", "replicate"] = "hard"
+    precision: Literal["f32", "bf16"] = "f32"
+    game: str = "breakout"
+    groups: int | None = None
+    """parts of an Atari population that take turns (default: what training would choose)"""
+    workers: int | None = None
+    """processes for the emulators of an Atari population (default: what training would choose)"""
+    replay_capacity_steps: int = 1_000_000
+    """of each Atari agent"""
+    replay_memory: ReplayMemory = "auto"
+    """where frames of Atari are kept"""
+    json: tyro.conf.FlagCreatePairsOff[bool] = False
+    """print one JSON object with everything measured; each row goes to stderr as it comes"""
+
+
+# Title → keys of a row, as a table for people shows them.
+COLUMNS = {
+    "agents": ("agents",),
+    "agent": ("agent",),
+    "target": ("target",),
+    "precision": ("precision",),
+    "game": ("game",),
+    "steps/s in all": ("env_steps_per_second", "agent_steps_per_second"),
+    "range": ("spread",),
+    "of emulators alone": ("ratio_to_emulators",),
+    "compile, s": ("compile_seconds", "first_steps_seconds"),
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = parse(Arguments, argv, "lookrep bench")
+    if arguments.agent not in AGENTS:
+        raise UserError(f"agent '{arguments.agent}' is unknown: choose from {', '.join(AGENTS)}")
+    if any(n < 1 for n in arguments.agents):
+        raise UserError("--agents: every population needs at least 1 agent")
+    if arguments.what == "atari":
+        return _atari(arguments)
+    import jax  # after the flags are known to be right
+
+    from lookrep import envs
+    from lookrep.benchmarks import minatar
+
+    envs.make(f"minatar/{arguments.game}")
+    cases = minatar.default_cases(jax.default_backend())
+    if arguments.agents:
+        asked = minatar.Case(1, arguments.agent, arguments.target, arguments.precision, arguments.game)
+        cases = [asked._replace(agents=n) for n in arguments.agents]
+    return _report(minatar.run(cases), arguments.json)
+
+
+def _atari(arguments: Arguments) -> int:
+    import jax
+
+    from lookrep.benchmarks import atari
+    from lookrep.envs import host as hosted
+
+    game = hosted.canonical(f"atari/{arguments.game}").removeprefix("atari/")
+    sizes = arguments.agents or ((1, 16) if jax.default_backend() == "gpu" else (1,))
+    asked = atari.Case(
+        1,
+        game,
+        arguments.target,
+        arguments.precision,
+        arguments.groups,
+        arguments.workers,
+        capacity_steps=arguments.replay_capacity_steps,
+        replay_memory=arguments.replay_memory,
+    )
+    return _report(atari.run([asked._replace(agents=n) for n in sizes]), arguments.json)
+
+
+def _report(rows: Iterable[dict[str, Any]], as_json: bool) -> int:
+    """All rows at the end, and each as it comes to stderr: compiling and timing take a while."""
+    from lookrep.benchmarks import minatar
+
+    report: dict[str, Any] = {"machine": minatar.machine(), "rows": []}
+    print(json.dumps(report["machine"]) if as_json else "compiling and timing", file=sys.stderr, flush=True)
+    for row in rows:
+        report["rows"].append(row)
+        print(json.dumps(row) if as_json else " · ".join(_cells(row).values()), file=sys.stderr, flush=True)
+    print(json.dumps(report, indent=2)) if as_json else _print_table(report)
+    return 0
+
+
+def _print_table(report: dict[str, Any]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    machine = report["machine"]
+    title = f"{machine['device']}, {os.cpu_count()} CPU cores · JAX {machine['jax']} · lookrep {machine['lookrep']}"
+    found = [_cells(row) for row in report["rows"]]
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in dict.fromkeys(name for cells in found for name in cells):
+        table.add_column(name, justify="left" if name in ("agent", "target", "precision", "game") else "right")
+    for cells in found:
+        table.add_row(*cells.values())
+    console = Console(highlight=False)
+    (console if console.is_terminal else Console(highlight=False, width=120)).print(table)
+
+
+def _cells(row: dict[str, Any]) -> dict[str, str]:
+    """
+    >>> _cells({"agents": 16, "game": "breakout", "env_steps_per_second": 51234, "spread": [50000, 52000]})
+    {'agents': '16', 'game': 'breakout', 'steps/s in all': '51,234', 'range': '50,000 – 52,000'}
+    """
+    found = {}
+    for title, keys in COLUMNS.items():
+        for value in (row[key] for key in keys if key in row):
+            parts = value if isinstance(value, list) else [value]
+            found[title] = " – ".join(f"{part:,}" if isinstance(part, int | float) else str(part) for part in parts)
+    return found

@@ -1,0 +1,131 @@
+"""`lookrep train`: start a run, or go on with one."""
+
+import dataclasses
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from lookrep import config as configs
+from lookrep.cli.parsing import parse
+from lookrep.cli.train_words import in_order, without_effect
+from lookrep.config import RunConfig
+from lookrep.errors import UserError
+from lookrep.runs import names, trust
+from lookrep.runs.wandb import PROJECT
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """Train a population of agents.
+
+    lookrep train minatar/breakout --agent rainbow --target replicate --agents 8 --steps 1_000_000 --out runs/first
+
+    lookrep train atari/Breakout,Freeway,RoadRunner --agents-per-game 4 --target replicate --out runs/atari
+
+    lookrep train --resume runs/first
+    """
+
+    out: Path | None = None
+    """folder of the new run"""
+    resume: Path | None = None
+    """folder of a run to go on with, with its own settings; only --steps may be given another value"""
+    restart: tyro.conf.FlagCreatePairsOff[bool] = False
+    """with --resume: begin that run anew; what it has come to is kept in a folder inside its own"""
+    trust: tyro.conf.FlagCreatePairsOff[bool] = False
+    """with --resume or --config: run the modules that are named there, and not here"""
+    config: Path | None = None
+    """a config.json (or a run that has one) to start the settings from, instead of a preset"""
+    agents_per_game: int | None = None
+    """instead of --agents: how many to train on each of several games (default: 1)"""
+    wandb: str | None = None
+    """project in Weights & Biases that rows of metrics go to as well (or the variable LOOKREP_WANDB)"""
+    quiet: tyro.conf.FlagCreatePairsOff[bool] = False
+    """no progress"""
+    run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=lambda: RunConfig(env=""))
+
+
+def main(argv: Sequence[str]) -> int:
+    words = in_order(argv, Arguments)
+    arguments = parse(Arguments, words, "lookrep train", default=Arguments(run=_base(words)), flat=True)
+    if arguments.wandb:
+        os.environ[PROJECT] = arguments.wandb
+    if arguments.agents_per_game is not None:
+        if _given(words, "--agents") is not None:
+            raise UserError("--agents counts all agents, --agents-per-game those of each game: give one of them")
+        agents = arguments.agents_per_game * len(arguments.run.games)
+        arguments = dataclasses.replace(arguments, run=configs.replace(arguments.run, agents=agents))
+    from lookrep.training import session as run  # imports JAX: --help and bad flags should not wait for it
+
+    trusted = arguments.trust or {word.rpartition("=")[2] for word in words}
+    if arguments.resume is not None:
+        kept = configs.load(arguments.resume)
+        steps = arguments.run.steps
+        if arguments.out or arguments.config or arguments.run != configs.replace(kept, steps=steps):
+            raise UserError(
+                "--resume goes on with the settings of that run: only --steps, --restart, --trust and --quiet go with "
+                "it"
+            )
+        trust.check(kept, arguments.resume / names.CONFIG, trusted)
+        return 0 if run.resume(arguments.resume, steps, restart=arguments.restart, quiet=arguments.quiet) else 130
+    if arguments.restart:
+        raise UserError("--restart goes with --resume RUN")
+    if not arguments.run.env:
+        raise UserError("say what to train on: lookrep train minatar/breakout … (or --resume RUN)")
+    if arguments.out is None:
+        raise UserError("say where the run should go: --out runs/first")
+    if arguments.config is not None:
+        trust.check(arguments.run, arguments.config, trusted)
+    for line in () if arguments.quiet else without_effect(words, arguments.run.settings):
+        print(f"note: {line}", file=sys.stderr)
+    if not run.start(arguments.run, arguments.out, quiet=arguments.quiet):
+        return 130
+    if not arguments.quiet and (arguments.out / names.METRICS).exists():
+        _show(arguments.run, arguments.out)
+    return 0
+
+
+def _show(config: RunConfig, out: Path) -> None:
+    """The curve of a finished run, and what to do with it next."""
+    from lookrep.agents import Parts
+    from lookrep.api import Run
+
+    print(f"curve: {Run(config, out, Parts()).plot(out / 'curve.png')}")
+    run = shlex.quote(str(out))
+    ours = trust.flag(config)
+    play = (
+        f"  ·  lookrep eval {run}{ours}  ·  lookrep play {run}{ours} --video film.gif"
+        if config.checkpoint_interval_steps
+        else ""
+    )
+    print(f"next: lookrep report {run}{play}")
+
+
+def _base(words: list[str]) -> RunConfig:
+    """The settings that flags are changes to: a run's or a file's, or those of the agent named."""
+    run, file, agent, method = (_given(words, flag) for flag in ("--resume", "--config", "--agent", "--method"))
+    if run is not None:
+        return configs.load(Path(run))
+    if file is not None:
+        loaded = configs.load(Path(file))
+        env = _given(words, "--env") or loaded.env
+        settings = configs.preset(agent, env) if agent else loaded.settings
+        settings = configs.with_method(settings, method or "plain")
+        return dataclasses.replace(loaded, agent=agent or loaded.agent, settings=settings)
+    agent, env = agent or "rainbow", _given(words, "--env") or ""
+    settings = configs.preset(agent, env, method or "plain")
+    return RunConfig(env="", agent=agent, agents=len(configs.games(env)), settings=settings)
+
+
+def _given(words: list[str], flag: str) -> str | None:
+    for i, word in enumerate(words):
+        if word == flag and i + 1 < len(words):
+            return words[i + 1]
+        if word.startswith(f"{flag}="):
+            return word.removeprefix(f"{flag}=")
+    return None

@@ -1,0 +1,83 @@
+"""Presets: what an agent's name stands for, as data (docs/agents.md lists them).
+
+A preset is a dictionary of changes to the defaults of `lookrep.config.schema`, which suit MinAtar. `ATARI` goes under
+it for Atari, and for the agents that are defined there.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from lookrep import methods
+from lookrep.config.schema import AgentConfig
+from lookrep.errors import UserError
+
+Changes = dict[str, dict[str, Any]]
+
+# What Dopamine and the paper use on Atari, where it differs from the defaults.
+ATARI: Changes = {
+    "network": {"network": "nature:512"},
+    "learning": {"clip_rewards": True, "learning_rate": 6.25e-5, "v_min": -10.0, "v_max": 10.0},
+    "replay": {"replay_capacity_steps": 1_000_000, "warmup_steps": 20_000},
+    "exploration": {"epsilon_decay_steps": 250_000},
+    "target": {"target_period_updates": 2_000, "replicate_updates": 200},
+}
+RAINBOW: Changes = {"learning": {"head": "c51", "n_steps": 3}, "replay": {"prioritised": True}}
+PRESETS: dict[str, Changes] = {
+    "dqn": {},
+    "double-dqn": {"learning": {"double": True}},
+    "c51": {"learning": {"head": "c51"}},
+    "qr-dqn": {"learning": {"head": "qr"}},
+    "iqn": {"learning": {"head": "iqn"}},
+    "rainbow": RAINBOW,
+    "full-rainbow": {
+        "learning": {"head": "c51", "n_steps": 3, "double": True},
+        "replay": {"prioritised": True},
+        "network": {"dueling": True, "noisy": True},
+        "exploration": {"epsilon_start": 0.0, "epsilon_end": 0.0},  # the noise explores
+    },
+    "rainbow-lr": RAINBOW | {"target": {"target": "replicate", "replicate_batch_size": 512}},
+    "dopamine-rainbow": RAINBOW,
+    "paper-lr": RAINBOW | {"target": {"target": "replicate"}},
+}
+AT_ATARIS_SCALE = ("dopamine-rainbow", "paper-lr")  # wherever they play
+AGENTS = tuple(PRESETS)
+
+
+def preset(agent: str, env: str = "", method: str | methods.Method = "plain") -> AgentConfig:
+    """The settings an agent's and a method's name stand for: at MinAtar's scale, or at Atari's."""
+    if agent not in PRESETS:
+        near = difflib.get_close_matches(agent, PRESETS, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(PRESETS)}"
+        raise UserError(f"agent '{agent}' is unknown: {hint}")
+    base, changes = AgentConfig(), PRESETS[agent]
+    at_scale = ATARI if env.startswith("atari/") or agent in AT_ATARIS_SCALE else {}
+    fields = {name: at_scale.get(name, {}) | changes.get(name, {}) for name in vars(base)}
+    if agent == "rainbow-lr":  # as in docs/results/minatar.md: larger steps make up for the paper's few
+        online = fields["learning"].get("learning_rate", base.learning.learning_rate)
+        periods = {} if at_scale else {"target_period_updates": 125, "replicate_updates": 12}
+        fields["target"] |= {"replicate_learning_rate": 10 * online} | periods
+    return with_method(_changed(base, fields), method)
+
+
+def with_method(settings: AgentConfig, method: str | methods.Method) -> AgentConfig:
+    """These settings with those that a method stands for.
+
+    >>> with_method(AgentConfig(), "minto").method.bootstrap
+    'smaller'
+    """
+    chosen = methods.named(method) if isinstance(method, str) else method
+    if chosen.name == "plain":
+        return settings
+    changes = chosen.of(settings)
+    for group, fields in changes.items():
+        known = vars(getattr(settings, group, None) or AgentConfig())
+        for field in (field for field in fields if group not in vars(settings) or field not in known):
+            raise UserError(f"method '{chosen.name}' sets {group}.{field}, which is no setting")
+    return _changed(settings, changes | {"method": changes.get("method", {}) | {"method": chosen.name}})
+
+
+def _changed(settings: AgentConfig, changes: Mapping[str, Mapping[str, Any]]) -> AgentConfig:
+    parts = {name: dataclasses.replace(getattr(settings, name), **fields) for name, fields in changes.items()}
+    return dataclasses.replace(settings, **parts)

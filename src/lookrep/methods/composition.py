@@ -1,0 +1,42 @@
+"""What a method is: a name, and the settings it stands for. Two methods add up to one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lookrep.errors import UserError
+
+Changes = Mapping[str, Mapping[str, Any]]  # group of `AgentConfig` → field → value, or a function of the settings
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method, ours or one's own. Settings that a run gives itself come on top.
+
+    >>> both = Method("a", {"target": {"tau": 0.1}}) + Method("b", {"method": {"kappa": 2.0}})
+    >>> both.name, both.changes
+    ('a+b', {'target': {'tau': 0.1}, 'method': {'kappa': 2.0}})
+    """
+
+    name: str
+    changes: Changes
+    source: str = "ours"
+
+    def __add__(self, other: "Method") -> "Method":
+        merged = {group: dict(fields) for group, fields in self.changes.items()}
+        for group, fields in other.changes.items():
+            mine = merged.setdefault(group, {})
+            for field, value in fields.items():
+                if mine.get(field, value) != value:
+                    raise UserError(
+                        f"method '{self.name}+{other.name}': one sets {field} = {mine[field]!r}, the other {value!r}"
+                    )
+                mine[field] = value
+        return Method(f"{self.name}+{other.name}", merged, f"{self.source}; {other.source}")
+
+    def of(self, settings: Any) -> dict[str, dict[str, Any]]:
+        """The changes to these settings."""
+        return {
+            group: {field: value(settings) if callable(value) else value for field, value in fields.items()}
+            for group, fields in self.changes.items()
+        }

@@ -1,0 +1,177 @@
+"""A run's folder seen from outside, without JAX: how far the run is, and which process trains it.
+
+Files are read again each time, because others write to them.
+"""
+
+import contextlib
+import fcntl
+import itertools
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from lookrep.errors import UserError
+from lookrep.files import from_json, json_object, same_file, writing
+from lookrep.runs import names
+from lookrep.runs.rows import parsed
+
+# Of a configuration, what is asked here and by studies, and what no run can do without.
+PLAN = {"env": str, "agents": int, "first_agent": int, "steps": int, "checkpoint_interval_steps": int}
+NEEDED = ("env", "agents", "steps")
+LOCK_SECONDS = 2.0  # someone who only looks whether a run is being trained holds its lock for an instant
+
+
+class Busy(UserError):
+    """Another process is at it."""
+
+
+def read_config(run: Path) -> dict[str, Any] | None:
+    """Its config.json as it is, but for mistyped plans; None while it is being made."""
+    path = run / names.CONFIG
+    try:
+        data = json_object(path)
+    except FileNotFoundError:
+        return None
+    for name, kind in PLAN.items():
+        value = data.get(name, kind())
+        if type(value) is not kind or (isinstance(value, int) and value < 0):
+            raise UserError(f"{path}: {name} = {value!r}: must be {kind.__name__}")
+    return data
+
+
+def planned(run: Path) -> dict[str, Any] | None:
+    """The same, with all that says which agents it has and how far they are to go."""
+    config = read_config(run)
+    missing = [name for name in NEEDED if not config.get(name)] if config is not None else []
+    if missing:
+        raise UserError(f"{run / names.CONFIG}: {missing[0]} is missing")
+    return config
+
+
+def finished(run: Path) -> bool:
+    """Whether it has reached its end, and saved it if it was to. A run that was copied without any checkpoints, for its
+    numbers, is as finished as it was."""
+    config = planned(run)
+    if config is None or last_steps(run) < config["steps"]:
+        return False
+    checkpoints = run / names.CHECKPOINTS
+    saved = (checkpoints / names.of_step(config["steps"]) / names.MANIFEST).is_file()
+    return not config.get("checkpoint_interval_steps") or saved or not checkpoints.exists()
+
+
+def saved_at(run: Path) -> int:
+    """The steps of its newest checkpoint; 0 if there is none."""
+    found = [path.parent.name for path in run.glob(f"{names.CHECKPOINTS}/*/{names.MANIFEST}")]
+    return max((int(name) for name in found if name.isdecimal()), default=0)  # others are being written
+
+
+def keeps_replay(run: Path) -> bool:
+    """Whether its newest checkpoint has what further training needs."""
+    manifest = run / names.CHECKPOINTS / names.of_step(saved_at(run)) / names.MANIFEST
+    try:
+        return from_json(manifest.read_bytes())["meta"].get("replay") != "dropped"
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False
+
+
+def last_rows(run: Path, agents: int = 1) -> list[dict[str, Any]]:
+    """The last interval's whole rows of metrics, read from the end of the file: it may be long, and this is asked
+    often."""
+    try:
+        with open(run / names.METRICS, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            begin = file.seek(max(0, size - 1000 * (agents + 1)))
+            lines = file.read().split(b"\n")[:-1]  # behind the last end of line: nothing, or a torn row
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise UserError(f"cannot read {run / names.METRICS}: {error.strerror or error}") from None
+    rows: list[dict[str, Any]] = []
+    for line in reversed(lines if begin == 0 else lines[1:]):  # elsewhere than at the start, the first one is cut
+        row = parsed(line, f"{run / names.METRICS}, near its end,")
+        if len(rows) == agents or (rows and row["agent_steps"] != rows[-1]["agent_steps"]):
+            break
+        rows.append(row)
+    return rows[::-1]
+
+
+def last_steps(run: Path) -> int:
+    rows = last_rows(run)
+    return int(rows[-1]["agent_steps"]) if rows else 0
+
+
+@contextlib.contextmanager
+def claim(run: Path) -> Iterator[None]:
+    """Hold a run, whose folder is made if there is none: two processes must not write to it at once. Readers need no
+    hold. The lock is the system's, so it ends with the process, however that ends."""
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        file = _locked(run)
+    except OSError as error:
+        raise UserError(f"cannot write to {run}: {error.strerror or error}") from None
+    with file:
+        yield
+
+
+def is_running(run: Path) -> bool:
+    """Whether a process holds it."""
+    try:
+        with open(run / names.LOCK) as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # nobody ever did, or this file system knows no locks
+        return False
+    return False
+
+
+def never_saved(run: Path) -> bool:
+    """Whether it was begun and cannot have a checkpoint: it saves none, or was killed before the first was due."""
+    config = planned(run)
+    if config is None or (run / names.CHECKPOINTS).exists():
+        return False
+    every = config.get("checkpoint_interval_steps")
+    return not every or last_steps(run) < min(every, config["steps"])
+
+
+def set_aside(run: Path) -> Path | None:
+    """Make room for the run to start again: what it has come to moves into a folder inside its own, which is a run to
+    look at, with its settings. Where there is nothing but settings, nothing is moved."""
+    mine = [run / name for name in (names.METRICS, names.CHECKPOINTS, names.FRAMES) if (run / name).exists()]
+    if not mine:
+        return None
+    numbers = itertools.count(1)
+    kept = next(path for n in numbers if not (path := run / f"before-restart-{n}").exists())
+    with writing(f"run '{kept}'"):
+        kept.mkdir()
+        shutil.copyfile(run / names.CONFIG, kept / names.CONFIG)
+        for path in (*mine, *run.glob(names.EVENTS)):
+            path.rename(kept / path.name)
+    return kept
+
+
+def _locked(run: Path) -> TextIO:
+    """Its lock file, held, with who holds it; `Busy` if someone else does for longer than a look takes."""
+    path, deadline = run / names.LOCK, time.monotonic() + LOCK_SECONDS
+    while True:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open(path, "a+"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    file.seek(0)
+                    who = file.read().strip() or "another process"
+                    raise Busy(f"{run} is being trained by {who}: wait for it, or stop it first") from None
+            else:
+                if same_file(file.fileno(), path):  # otherwise the folder was replaced between the two lines above
+                    file.truncate(0)
+                    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+                    file.flush()
+                    stack.pop_all()  # it stays open for as long as the lock is held
+                    return file
+        time.sleep(0.05)

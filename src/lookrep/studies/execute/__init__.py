@@ -1,0 +1,1 @@
+"""Running a study's populations: on this machine or on a Ray cluster, and watching them."""

@@ -1,0 +1,128 @@
+"""When a target has its turn, counted in online updates: the one truth for rules, engines and loops of one's own.
+
+All methods take whole numbers and answer without JAX, or arrays (traced ones too) and answer with arrays.
+"""
+
+import bisect
+import itertools
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lookrep.errors import UserError
+
+MOST_TIMES = 10_000  # of a growing schedule; more is a typing mistake
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Turns at the online updates `times`, and after the last of them every `every` updates; None: no more.
+
+    There is never a turn before the first online update, so none at 0.
+
+    >>> schedule = Schedule(times=(2, 6), every=10)
+    >>> [n for n in range(40) if schedule.due(n)]
+    [2, 6, 16, 26, 36]
+    """
+
+    times: tuple[int, ...] = ()
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        times = tuple(positive_integer("times", time) for time in self.times)
+        if any(later <= earlier for earlier, later in itertools.pairwise(times)):
+            raise UserError(f"times = {times}: each must be later than the one before")
+        object.__setattr__(self, "times", times)
+        if self.every is not None:
+            object.__setattr__(self, "every", positive_integer("every", self.every))
+
+    @property
+    def period(self) -> int | None:
+        """The period, where it is the same from the start; else None."""
+        return None if self.times else self.every
+
+    @property
+    def never(self) -> bool:
+        return not self.times and self.every is None
+
+    def turns_by(self, updates: Any) -> Any:
+        """How many turns there are up to and including this update."""
+        last = self.times[-1] if self.times else 0
+        if isinstance(updates, (int, np.integer)):
+            listed = bisect.bisect_right(self.times, int(updates))
+            return listed + (max(int(updates) - last, 0) // self.every if self.every else 0)
+        updates = jnp.asarray(updates)
+        turns = jnp.zeros_like(updates)
+        if self.times:
+            turns += jnp.searchsorted(jnp.asarray(self.times), updates, side="right")
+        if self.every:
+            turns += jnp.maximum(updates - last, 0) // self.every
+        return turns
+
+    def crossed(self, before: Any, after: Any) -> Any:
+        """Whether a turn came after update `before`, and not later than update `after`."""
+        return self.turns_by(after) > self.turns_by(before)
+
+    def due(self, updates: Any) -> Any:
+        """Whether there is a turn at exactly this update."""
+        return self.crossed(updates - 1, updates)
+
+    def next_after(self, updates: int) -> int | None:
+        """The first turn later than this update; None if there is none.
+
+        >>> Schedule(every=250).next_after(250)
+        500
+        """
+        at = bisect.bisect_right(self.times, updates)
+        if at < len(self.times):
+            return self.times[at]
+        if self.every is None:
+            return None
+        last = self.times[-1] if self.times else 0
+        return last + (max(updates - last, 0) // self.every + 1) * self.every
+
+
+def as_schedule(every_updates: int | Schedule | None) -> Schedule:
+    """A whole number is a period, None stands for never.
+
+    >>> as_schedule(250).period, as_schedule(None).never
+    (250, True)
+    """
+    if isinstance(every_updates, Schedule):
+        return every_updates
+    return Schedule() if every_updates is None else Schedule(every=positive_integer("every_updates", every_updates))
+
+
+def growing(first_updates: int, factor: float, most_updates: int) -> Schedule:
+    """Periods that grow by `factor`, from `first_updates` up to `most_updates`, rounded to whole updates.
+
+    >>> growing(10, 2.0, 50)
+    Schedule(times=(10, 30, 70), every=50)
+    """
+    first = positive_integer("first_updates", first_updates)
+    most = positive_integer("most_updates", most_updates)
+    if not factor > 1.0:
+        raise UserError(f"factor = {factor}: must be above 1, so that the period grows")
+    times: list[int] = []
+    period = float(first)
+    while round(period) < most:
+        if len(times) == MOST_TIMES:
+            raise UserError(f"factor = {factor}: takes more than {MOST_TIMES} turns to grow to {most}; choose a larger")
+        times.append((times[-1] if times else 0) + round(period))
+        period *= factor
+    return Schedule(tuple(times), most)
+
+
+def positive_integer(name: str, value: Any, unit: str = "updates") -> int:
+    """The whole number that `value` is, or one line that says what `name` must be."""
+    try:
+        number = operator.index(value)
+    except (TypeError, jax.errors.JAXTypeError):
+        number = 0
+    if isinstance(value, bool) or number < 1:
+        raise UserError(f"{name} = {value!r}: must be a whole number of {unit}, at least 1")
+    return number

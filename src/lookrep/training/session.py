@@ -1,0 +1,69 @@
+"""What `lookrep train` does around the loop: progress on the terminal, Ctrl-C that saves first, the last lines."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lookrep.config import RunConfig
+from lookrep.runs import trust
+from lookrep.training import engines, loop, progress
+from lookrep.training.advice import Advice
+from lookrep.training.interrupt import Stop, graceful
+from lookrep.training.loop import Run, Watch
+
+
+def start(config: RunConfig, out: Path, *, quiet: bool = False) -> bool:
+    """Train from scratch into a new folder; whether it reached its end (or was interrupted)."""
+    engines.keep_what_is_compiled()
+    with loop.started(config, out) as run, graceful() as stop:
+        return _trained([run], stop, quiet)
+
+
+def resume(out: Path, steps: int | None = None, *, restart: bool = False, quiet: bool = False) -> bool:
+    """Go on from the last checkpoint; `steps` sets a new end. With `restart`, from the start."""
+    engines.keep_what_is_compiled()
+    with loop.resumed(out, steps, restart=restart) as run, graceful() as stop:
+        return _trained([run], stop, quiet)
+
+
+def together(runs: Sequence[tuple[Path, RunConfig | None]], *, quiet: bool = False) -> bool:
+    """Train runs in one program, each with its own folder, which whoever asks holds: new ones by their configuration,
+    others (None) from where they are. Several must be alike in what `config.shared` says. Whether all reached their
+    end."""
+    engines.keep_what_is_compiled()
+    opened = [loop.begun(out) if config is None else Run(config, out) for out, config in runs]
+    with graceful() as stop:
+        return all(not stop.requested and _trained(group, stop, quiet) for group in loop.programs(opened))
+
+
+def _trained(runs: list[Run], stop: Stop, quiet: bool) -> bool:
+    program = loop.prepare(runs)
+    config, agents, started_at_steps = program.config, program.agents, runs[0].at_steps
+    targets = dict.fromkeys(run.config.settings.target.target for run in runs)
+    title = f"{config.env} · {config.agent} · {', '.join(targets)}"
+    summary: progress.Summary | None = None
+    advice = Advice(config.settings)
+    with progress.Progress(
+        config.steps, agents, title, start_steps=started_at_steps, quiet=quiet, stopping=lambda: stop.requested
+    ) as display:
+
+        def row(columns: dict[str, Any]) -> None:
+            nonlocal summary
+            summary = progress.summarise(columns)
+            display.update(summary)
+            if len(targets) == 1 and (line := advice.on(columns)):
+                display.note(line)
+
+        at_steps = loop.train(program, stop, Watch(display.note, display.moved, row))
+        seconds = display.seconds
+    complete = at_steps == config.steps
+    outs = [run.out for run in runs if run.out]
+    if summary is not None and not quiet:
+        verb, place = "finished" if complete else "stopped after", outs[0] if len(outs) == 1 else outs[0].parent
+        print(progress.finished(summary, agents, seconds, place, started_at_steps=started_at_steps, verb=verb))
+    if not complete:
+        for out in outs:
+            again = f"lookrep train --resume {out}{trust.flag(config)}"
+            saved = config.checkpoint_interval_steps
+            print(f"interrupted; go on with: {again}" if saved else f"interrupted; begin anew with: {again} --restart")
+    return complete

@@ -1,0 +1,309 @@
+"""Claims about every method, in one table: it learns known values, its target moves in its turn alone, and where its
+number is 0, or its target is the online network, it is the method that it started from.
+
+Every method is one compiled program of two agents, which differ in κ alone: the method's own, and 0.
+"""
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import probes
+import pytest
+
+import lookrep
+from lookrep import config as configs
+from lookrep import methods
+from lookrep.agents import Agent, AgentState, Numbers, numbers_of
+from lookrep.config import AgentConfig
+from lookrep.errors import UserError
+from lookrep.methods import optimisers
+from lookrep.replay import Batch
+
+pytestmark = pytest.mark.usefixtures("quick_compilation")
+
+DISCOUNT, PERIOD, UPDATES = 0.5, 20, 600
+TRACED = 2 * PERIOD + 5  # the first so many updates are looked at one by one
+KAPPA = {"dqn-pro": 1.0, "chain": 10.0}  # otherwise the method's own: these would take longer than we have
+PLACES = [place for place in range(probes.PLACES) if place not in (probes.LOTTERY, probes.BEFORE_LOTTERY)]
+ATOMS = {"atoms": 13, "v_min": -2.0, "v_max": 4.0, "quantiles": 5}
+
+
+class Trial(NamedTuple):
+    """What two agents came to; arrays have an axis of agents first, then one of updates where there is one."""
+
+    config: AgentConfig
+    agent: Agent
+    first: AgentState
+    trace: tuple[Any, Any, jax.Array]  # online, target's parameters, how often it has changed, after each update
+    clock: jax.Array  # Adam's count of steps, after each update
+    last: AgentState
+
+
+def settings(method: str | methods.Method, preset: str = "dqn", **target: Any) -> AgentConfig:
+    base = configs.preset(preset)
+    base = dataclasses.replace(
+        base,
+        network=dataclasses.replace(base.network, network="mlp:32"),
+        learning=dataclasses.replace(
+            base.learning,
+            discount=DISCOUNT,
+            learning_rate=5e-3,
+            adam_epsilon=1e-8,
+            **ATOMS,
+        ),
+        target=dataclasses.replace(
+            base.target, target_period_updates=PERIOD, replicate_updates=15, replicate_learning_rate=None, tau=0.1
+        ),
+    )
+    config = configs.with_method(base, method)
+    kappa = KAPPA.get(config.method.method, config.method.kappa)
+    return dataclasses.replace(
+        config,
+        target=dataclasses.replace(config.target, **target),
+        method=dataclasses.replace(config.method, kappa=kappa),
+    )
+
+
+def museum() -> Batch:
+    """Every transition between places without chance, once."""
+    steps = []
+    for place in PLACES:
+        for action in (0, 1):
+            reward = (-1.0, 1.0)[action] if place == probes.CHOICE else probes.REWARD.get(place, 0.0)
+            following = probes.NEXT.get(place)
+            steps.append((place, action, reward, 0.0 if following is None else DISCOUNT, following or probes.END))
+    place, action, reward, discount, following = map(np.array, zip(*steps, strict=True))
+    eye, count = np.eye(probes.PLACES, dtype=np.float32), len(steps)
+    return Batch(
+        eye[place], action.astype(np.int32), reward.astype(np.float32), discount.astype(np.float32), eye[following],
+        np.arange(count), np.ones(count, np.float32),
+    )  # fmt: skip
+
+
+MUSEUM = museum()
+
+
+def worth() -> np.ndarray:
+    """What every transition is worth: the fixed point of r + γ max q(s′, ·)."""
+    q = np.zeros((probes.PLACES, 2))
+    for _ in range(60):
+        value = MUSEUM.reward + MUSEUM.discount * q[MUSEUM.next_observation.argmax(axis=1)].max(axis=1)
+        q[MUSEUM.observation.argmax(axis=1), MUSEUM.action] = value
+    return value
+
+
+def values(agent: Agent, network: Any, params: Any) -> np.ndarray:
+    """[agents, places, actions]"""
+    seen = np.eye(probes.PLACES, dtype=np.float32)
+    return np.asarray(jax.vmap(lambda p: agent.head.values(network.apply(p, seen, None).per_action))(params))
+
+
+@functools.cache
+def trial(method: str, preset: str = "dqn", updates: int = UPDATES, **target: Any) -> Trial:
+    """Two agents that learn from all transitions at once, and whose targets have their turns by the public path."""
+    return run(settings(method, preset, **target), updates)
+
+
+def run(config: AgentConfig, updates: int = UPDATES) -> Trial:
+    agent = Agent(config, (probes.PLACES,), 2)
+    own = numbers_of(config)
+
+    def learned(key: jax.Array, kappa: jax.Array) -> tuple[Any, ...]:
+        numbers: Numbers = own._replace(kappa=kappa)
+
+        def update(state: AgentState, n: jax.Array) -> tuple[AgentState, Any]:
+            reference = MUSEUM if agent.wants_reference else None
+            used = state.online, state.target.params
+            state, _ = agent.learn(state, *used, MUSEUM, jax.random.fold_in(key, n), None, numbers, reference)
+
+            def batches(k: jax.Array) -> Any:
+                return agent.turn_inputs(MUSEUM, jax.random.fold_in(key, k))
+
+            state = state._replace(target=agent.rule(numbers).update(state.target, state.online, n, batches))
+            seen = state.online, state.target.params, state.target.updates
+            return state, (seen, state.optimizer[0].count)
+
+        first = agent.init(key)
+        last, (trace, clock) = jax.lax.scan(update, first, jnp.arange(1, updates + 1))
+        return first, trace, clock, last
+
+    kappas = jnp.array([config.method.kappa, 0.0])
+    two = jax.jit(jax.vmap(learned, in_axes=(None, 0)))(jax.random.key(3), kappas)
+    return Trial(config, agent, *jax.device_get(two))
+
+
+def assert_same(found: Any, expected: Any, **tolerance: float) -> None:
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+    for a, b in pairs:
+        np.testing.assert_allclose(a, b, **({"rtol": 0, "atol": 0} | tolerance))
+
+
+# What is no more than a rule learns in tests/training/test_learning.py; `renewed` is an engine's work.
+RULES = ("plain", "polyak", "frozen", "replicate", "paper-replicate", "renewed")
+METHODS = [name for name in methods.names() if name not in RULES]
+WITH_HEADS = [("c51", name) for name in ("symmetric", "averaged", "distilled", "minto", "functional", "value-proximal")]
+TABLE = [("dqn", name) for name in METHODS] + WITH_HEADS + [("qr-dqn", "averaged")]
+
+
+@pytest.mark.parametrize(("preset", "method"), TABLE)
+def test_every_method_learns_the_known_values_and_keeps_shapes_and_turns(preset: str, method: str) -> None:
+    found = trial(method, preset)
+    # Shapes, types and structure are those of the start.
+    described = [jax.tree.map(lambda x: (x.shape, x.dtype), state) for state in (found.first, found.last)]
+    assert described[0] == described[1]
+
+    # The target moves when its turn comes, and not in between.
+    online, target, count = found.trace
+    schedule = found.agent.schedule
+    at = [n for n in range(2, TRACED + 1) if schedule.due(n)]
+    for n in range(2, TRACED + 1):
+        moved = any((x[0, n - 1] != x[0, n - 2]).any() for x in jax.tree.leaves(target))
+        assert moved == (n in at), n
+        assert (count[0, n - 1] > count[0, n - 2]) == (n in at)
+        assert any((x[0, n - 1] != x[0, n - 2]).any() for x in jax.tree.leaves(online))
+    assert len(at) == {"growing": 1}.get(method, TRACED - 1 if schedule.period == 1 else 2)
+
+    # What was learned is known, of both networks.
+    place, action, expected = MUSEUM.observation.argmax(axis=1), MUSEUM.action, worth()
+    used = found.agent.target_params(found.last.online, found.last.target.params)
+    for network, params in ((found.agent.online, found.last.online), (found.agent.target, used)):
+        learned = values(found.agent, network, params)[0]
+        np.testing.assert_allclose(learned[place, action], expected, atol=0.12)
+
+
+# Limits
+
+
+@pytest.mark.parametrize(
+    ("method", "limit"),
+    [
+        ("value-proximal", "hard"),
+        ("dqn-pro", "hard"),
+        ("chain", "hard"),
+        ("functional", "online"),
+    ],
+)
+def test_without_its_weight_a_regulariser_is_not_there(method: str, limit: str) -> None:
+    found = trial(method)
+    expected = trial("hard") if limit == "hard" else run(with_parts(settings("hard"), bootstrap="online"), TRACED)
+    for agents, same in ((1, True), (0, False)):
+        ends = (jax.tree.map(lambda x: x[agents, TRACED - 1], run.trace[0]) for run in (found, expected))
+        if same:
+            assert_same(*ends, rtol=1e-5, atol=1e-6)
+        else:
+            assert max(np.abs(a - b).max() for a, b in zip(*map(jax.tree.leaves, ends), strict=True)) > 1e-3
+
+
+def with_parts(config: AgentConfig, **parts: Any) -> AgentConfig:
+    return dataclasses.replace(config, method=dataclasses.replace(config.method, **parts))
+
+
+@pytest.mark.parametrize("parts", [{"bootstrap": "smaller"}, {"bootstrap": "online"}, {"shared_trunk": True}], ids=str)
+def test_where_the_target_is_the_online_network_it_does_not_matter_which_is_read(parts: dict[str, Any]) -> None:
+    found = run(with_parts(settings("hard", target_period_updates=1), **parts), TRACED)
+    expected = trial("hard", updates=TRACED, target_period_updates=1)
+    assert_same(found.trace, expected.trace, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "updates"),
+    [("reset-optimizer", PERIOD), ("relative-adam", PERIOD), ("averaged", PERIOD), ("distilled", PERIOD),
+     ("shared-trunk", 1), ("minto", 1)],
+)  # fmt: skip
+def test_until_it_has_something_to_do_a_method_is_hard_copy(method: str, updates: int) -> None:
+    """Until the first turn, or for one update, after which trunks and values are no longer those of the target."""
+    for n, same in ((updates, True), (TRACED, False)):
+        ours, theirs = (jax.tree.map(lambda x: x[0, n - 1], trial(name).trace[0]) for name in (method, "hard"))
+        largest = max(np.abs(a - b).max() for a, b in zip(*map(jax.tree.leaves, (ours, theirs)), strict=True))
+        assert (largest < 1e-6) == same
+
+
+def test_averages_of_one_network_and_periods_that_do_not_grow_are_hard_copies() -> None:
+    """K = 1 is no average for the settings; here the rules that averages are made of are asked."""
+    for method in (methods.averaged(1), methods.growing(PERIOD, 1.0)):
+        assert settings(method).target.target == "hard"
+        assert Agent(settings(method), (probes.PLACES,), 2).schedule.period == PERIOD
+    several = [Agent(settings(methods.averaged(k)), (probes.PLACES,), 2) for k in (1, 2)]
+    assert [agent.same_shape for agent in several] == [True, False]
+
+
+def test_adams_clock_counts_from_the_last_turn() -> None:
+    """A turn comes after update 20; update 21 is the first after it."""
+    since = np.arange(1, TRACED + 1)
+    np.testing.assert_array_equal(trial("hard").clock[0, :TRACED], since)
+    for method in ("reset-optimizer", "relative-adam"):
+        np.testing.assert_array_equal(trial(method).clock[0, :TRACED], (since - 1) % PERIOD + 1)
+
+
+def test_a_new_optimiser_has_no_moments_and_relative_adam_keeps_them() -> None:
+    adam = optax.adam(1e-3)
+    _, aged = adam.update({"w": jnp.ones(2)}, adam.init({"w": jnp.zeros(2)}))
+    for how, moment in (("reset", 0.0), ("relative", float(aged[0].mu["w"][0]))):
+        state = optimisers.after_turn(how, adam, aged, {"w": jnp.zeros(2)}, jnp.array(True))
+        assert (int(state[0].count), state[0].mu["w"].tolist()) == (0, [moment, moment])
+
+
+# Compositions
+
+
+def test_methods_add_up_and_contradictions_are_told() -> None:
+    both = methods.named("minto+dqn-pro")
+    assert (both.name, configs.preset("dqn", method=both).method.bootstrap) == ("minto+dqn-pro", "smaller")
+    assert configs.preset("dqn", method=both).method.kappa == 5.0
+    with pytest.raises(UserError, match=r"one sets bootstrap = 'smaller', the other 'online'"):
+        methods.named("minto+functional")
+    with pytest.raises(UserError, match=r"method 'mint' is unknown: did you mean 'minto'\?"):
+        methods.named("mint")
+    with pytest.raises(UserError, match=r"method 'own' sets target\.taux, which is no setting"):
+        configs.preset("dqn", method=methods.Method("own", {"target": {"taux": 1.0}}))
+    with pytest.raises(UserError, match=r"must be a name, or a method from lookrep\.methods"):
+        configs.from_flat({"env": "minatar/breakout", "method": 3})
+
+
+def test_flags_come_on_top_of_a_method_which_comes_on_top_of_a_preset() -> None:
+    flat = {"env": "atari/Pong", "agent": "rainbow", "method": "paper-replicate", "replicate_batch_size": 7}
+    config = configs.from_flat(flat)
+    target, learning = config.settings.target, config.settings.learning
+    assert (target.target, target.target_period_updates, target.replicate_updates) == ("replicate", 2_000, 200)
+    assert (target.replicate_learning_rate, target.replicate_batch_size) == (learning.learning_rate, 7)
+    assert config.settings.method.method == "paper-replicate"
+    assert configs.from_json(configs.to_json(config)) == config
+    # A file, or a variant of a study, that names a method and leaves out the rest.
+    partly = {"env": "atari/Pong", "settings": {"method": {"method": "minto", "kappa": 2.0}}}
+    found = configs.from_json(partly).settings.method
+    assert (found.bootstrap, found.kappa) == ("smaller", 2.0)
+    with pytest.raises(UserError, match=r"method 'mint' is unknown: did you mean 'minto'\?"):
+        configs.from_json({"env": "atari/Pong", "settings": {"method": {"method": "mint"}}})
+    own = configs.from_flat({"env": "atari/Pong", "method": methods.Method("mint", {"method": {"kappa": 3.0}})})
+    assert configs.from_json(configs.to_json(own)) == own
+
+
+@pytest.mark.parametrize("name", methods.names())
+def test_every_method_says_what_it_does_and_goes_into_a_program_with_others_of_its_parts(name: str) -> None:
+    assert (methods.BUILDERS[name].__doc__ or "").strip()
+    runs = [configs.RunConfig("probes:Museum", settings=configs.preset("dqn", method=n)) for n in (name, "hard")]
+    parts = [dataclasses.replace(run.settings.method, method="", kappa=0.0) for run in runs]
+    alike = [run.settings.network for run in runs]
+    assert (configs.shared(runs[0]) == configs.shared(runs[1])) == (parts[0] == parts[1] and alike[0] == alike[1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"shared_trunk": True}, "shared_trunk needs a last layer of ours"),
+        ({"optimizer_at_turn": "relative"}, "sets back Adam's clock"),
+        ({"layer_norm": True}, "layer_norm: normalises networks of ours"),
+    ],
+)
+def test_parts_of_ones_own_that_a_method_cannot_work_with_are_refused(settings: dict[str, Any], words: str) -> None:
+    def whole(key: jax.Array, observations: jax.Array) -> Any:
+        return jnp.zeros((observations[0].size, 2))
+
+    parts: dict[str, Any] = {"network": (whole, lambda w, x: (x @ w)[..., None]), "optimizer": optax.sgd(1e-3)}
+    with pytest.raises(UserError, match=words):
+        lookrep.train("probes:Museum", agent="dqn", steps=100_000, **parts, **settings)

@@ -1,0 +1,457 @@
+"""Whatever is in a file or on a command line, the answer is a success or one line with status 2: no traceback, no file
+left, nothing that takes for ever or all memory.
+
+A few hundred cases here; `LOOKREP_FUZZ=10000 pytest tests/test_fuzz.py` tries so many of each kind (`make fuzz`).
+"""
+
+import copy
+import dataclasses
+import json
+import math
+import os
+import resource
+import signal
+import typing
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from lookrep import config as configs
+from lookrep.analysis import results
+from lookrep.cli import main, train
+from lookrep.config import RunConfig
+from lookrep.errors import UserError
+from lookrep.exact import problem_file
+from lookrep.runs import folder as runs
+from lookrep.runs import metrics
+from lookrep.studies import definition, plan, toml
+from lookrep.studies import folder as folders
+from lookrep.studies.execute import monitor
+from lookrep.training import session
+
+CASES = int(os.environ.get("LOOKREP_FUZZ", 60))
+MORE_BYTES = 2 << 30  # than at the start
+SECONDS = 30  # a case that takes longer hangs
+CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
+many = settings(max_examples=CASES, deadline=None, suppress_health_check=CHECKS, database=None)
+
+
+@pytest.fixture(autouse=True)
+def bounds() -> Iterator[None]:
+    """Memory for everything in this file; what wants more gets a MemoryError, which is no answer."""
+    now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (now + MORE_BYTES, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def answered(ask: Callable[[], Any]) -> Any:
+    """What it gives, or None where it refuses in one line."""
+
+    def hangs(*_: Any) -> None:
+        raise AssertionError(f"no answer within {SECONDS} seconds")
+
+    signal.signal(signal.SIGALRM, hangs)
+    signal.alarm(SECONDS)
+    try:
+        return ask()
+    except UserError as error:
+        assert_one_line(str(error))
+        return None
+    finally:
+        signal.alarm(0)
+
+
+def assert_one_line(text: str) -> None:
+    assert text
+    assert text.isprintable()
+    assert len(text) <= 1500
+
+
+def said(words: list[str], capsys: pytest.CaptureFixture[str]) -> int:
+    """The exit status of a command, whose refusals are one line."""
+
+    def run() -> int:
+        try:
+            return main(words)
+        except SystemExit as stop:  # --help
+            return int(stop.code or 0)
+
+    status: int = answered(run)
+    err = capsys.readouterr().err
+    assert status in (0, 1, 2), (status, err)
+    if status == 2:
+        assert err.startswith("lookrep: ")
+        assert_one_line(err.removesuffix("\n"))
+    return status
+
+
+def files(folder: Path) -> dict[str, int]:
+    return {str(path): path.lstat().st_size for path in folder.rglob("*")}
+
+
+# ---- values
+
+HUGE = [2**31, 2**32 - 1, 2**32, 2**63 - 1, 2**63, -(2**63), 10**30, 10**400, int("9" * 4300)]
+numbers = st.one_of(
+    st.integers(-3, 300),
+    st.integers(),
+    st.sampled_from(HUGE),
+    st.floats(),
+    st.sampled_from([0.0, -0.0, 1e308, 5e-324, math.inf, math.nan]),
+)
+words = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from(["", " ", "auto", "same", "adam", "hard", "replicate", "c51", "mlp:8", "mlp:99999999", "x" * 5000]),
+    st.sampled_from(
+        ["\x1b[2J", "a\nb", "\u202eabc", "no_such_module:thing", "object Torso", "../..", "-1", "nan", "1e9"]
+    ),
+    st.sampled_from(
+        ["cnn16:128", "cnn0:1", "mlp:" + "8x" * 3000 + "8", "9" * 5000, "minatar/breakout", "atari/Pong,Pong"]
+    ),
+)
+scalars = st.one_of(numbers, words, st.booleans(), st.none())
+anything = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3))
+DEEP: Any = "[" * 3000 + "]" * 3000
+
+
+def likely(kind: Any) -> st.SearchStrategy[Any]:
+    """More often than not of the right type."""
+    return {int: st.integers(-2, 10**7) | numbers, float: st.floats(-1, 2) | numbers, bool: st.booleans()}.get(
+        kind, words
+    ) | anything
+
+
+FIELDS = {
+    name: typing.get_type_hints(RunConfig if group is None else typing.get_type_hints(configs.AgentConfig)[group])[name]
+    for name, group in configs.setting_groups().items()
+}
+a_field = st.sampled_from(sorted(FIELDS)).flatmap(lambda name: st.tuples(st.just(name), likely(FIELDS[name])))
+
+
+def flags(changes: dict[str, Any]) -> list[str]:
+    return [f"--{name.replace('_', '-')}={value}" for name, value in changes.items()]
+
+
+# ---- settings
+
+
+@many
+@given(env=st.dictionaries(st.just("env"), words), fields=st.lists(a_field, max_size=4))
+def test_any_value_of_any_setting(env: dict[str, Any], fields: list[tuple[str, Any]]) -> None:
+    config = answered(lambda: configs.from_flat({"env": "minatar/breakout"} | env | dict(fields)))
+    if config is not None:
+        assert configs.from_json(json.loads(json.dumps(configs.to_json(config)))) == config
+        assert len(config.numbers) == config.agents
+
+
+@many
+@given(fields=st.lists(a_field, max_size=3), more=st.lists(words, max_size=2))
+@example(fields=[("agents", 9223372036854775808)], more=[])
+@example(fields=[("first_agent", 4294967295), ("agents", 4)], more=[])
+@example(fields=[("batch_size", 10**9)], more=[])
+@example(fields=[("seed", int("9" * 4300))], more=[])
+@example(fields=[], more=["--steps", "9" * 5000])
+def test_any_command_line_to_train(
+    fields: list[tuple[str, Any]],
+    more: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz")
+    given_words = [word for field in fields for word in safe_flags(dict([field]))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(session, "start", lambda *_, **__: True)
+        patch.setattr(train, "_warm", None, raising=False)
+        assume(not any("\0" in word for word in [*given_words, *more]))
+        said(["train", "minatar/breakout", *given_words, *more, "--out", str(folder / "run")], capsys)
+    assert not files(folder)
+
+
+def safe_flags(changes: dict[str, Any]) -> list[str]:
+    try:
+        return flags(changes)
+    except ValueError:  # Python writes no number of so many digits, and a shell can
+        return [f"--{name.replace('_', '-')}={'9' * 4400}" for name in changes]
+
+
+LOOKING = ("eval", "play", "report", "figure", "parity", "study status", "study plan", "study run", "train --resume")
+
+
+@many
+@given(command=st.sampled_from(LOOKING), name=words, more=st.lists(words, max_size=2))
+@example(command="eval", name="x" * 300, more=[])
+@example(command="study plan", name="minatar-targets", more=["--seeds", "1000000000"])
+@example(command="study plan", name="minatar-targets", more=["--steps", "9" * 4300])
+def test_any_command_line_about_a_folder(
+    command: str,
+    name: str,
+    more: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    assume("\0" not in name + "".join(more) and not set(name) <= set("./"))
+    folder = tmp_path_factory.mktemp("fuzz")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        said([*command.split(), name, *more], capsys)
+    assert not files(folder)
+
+
+# ---- files: right ones with something wrong in them
+
+Damage = Callable[[bytes], bytes]
+
+
+def damages() -> st.SearchStrategy[Damage]:
+    place, byte = st.floats(0, 1, exclude_max=True), st.integers(0, 255)
+
+    def at(data: bytes, where: float) -> int:
+        return int(len(data) * where)
+
+    return st.one_of(
+        st.builds(lambda w, b: lambda d: d[: at(d, w)] + bytes([b]) + d[at(d, w) + 1 :], place, byte),
+        st.builds(lambda w: lambda d: d[: at(d, w)], place),
+        st.builds(lambda w, v: lambda d: d[: at(d, w)] + d[at(d, v) :], place, place),
+        st.builds(lambda w, more: lambda d: d[: at(d, w)] + more + d[at(d, w) :], place, st.binary(max_size=6)),
+        st.builds(lambda more: lambda d: more, st.binary(max_size=30)),
+        st.just(lambda d: DEEP.encode()),
+        st.just(lambda d: b'{"a": ' + b"9" * 5000 + b"}"),
+    )
+
+
+CONFIG = configs.to_json(configs.from_flat({"env": "minatar/breakout", "agents": 2, "steps": 8000}))
+CONFIG |= {"versions": {"lookrep": "0"}}
+
+
+def changed(data: dict[str, Any], path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    data = copy.deepcopy(data)
+    inner = data
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return data
+
+
+paths = st.sampled_from(
+    [(name,) for name in CONFIG]
+    + [("settings", group, name) for group, of in CONFIG["settings"].items() for name in of]
+)
+
+
+@many
+@given(
+    damage=st.one_of(damages(), st.builds(lambda p, v: lambda d: dumped(changed(json.loads(d), p, v)), paths, anything))
+)
+@example(damage=lambda d: dumped(changed(json.loads(d), ("versions",), "x")))
+def test_any_damage_to_a_configuration(
+    damage: Damage, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "config.json").write_bytes(damage(dumped(CONFIG)))
+    before = files(folder)
+    for ask in (
+        lambda: configs.load(folder),
+        lambda: runs.finished(folder),
+        lambda: runs.never_saved(folder),
+        lambda: plan.from_config(folder.name, runs.planned(folder) or {}),
+    ):
+        answered(ask)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "resume", lambda *_, **__: True)
+        said(["train", "--resume", str(folder)], capsys)
+    assert files(folder) == before
+
+
+def dumped(data: Any) -> bytes:
+    try:
+        return json.dumps(data).encode("utf-8", "replace")
+    except ValueError:  # a number that Python does not write
+        return json.dumps(data, default=str).encode() if not _has_huge(data) else b'{"env": ' + b"9" * 5000 + b"}"
+
+
+def _has_huge(data: Any) -> bool:
+    if isinstance(data, dict):
+        return any(map(_has_huge, data.values()))
+    return any(map(_has_huge, data)) if isinstance(data, list) else isinstance(data, int) and abs(data) >= 10**4000
+
+
+def row(agent: int, steps: int) -> dict[str, Any]:
+    counters = dict.fromkeys(metrics.COUNTERS, steps) | {"agent": agent, "seed": 0}
+    return counters | dict.fromkeys(metrics.MEASURES, 1.5) | {"diverged": False}
+
+
+ROWS = b"".join(json.dumps(row(agent, steps)).encode() + b"\n" for steps in (4000, 8000) for agent in (0, 1))
+STUDY = definition.narrow(definition.load("minatar-targets", "smoke"), environments=["breakout"], seeds=2)
+
+
+def with_value(lines: bytes, number: int, name: str, value: Any) -> bytes:
+    rows = [json.loads(line) for line in lines.splitlines()]
+    rows[number % len(rows)][name] = value
+    return b"".join(dumped(one) + b"\n" for one in rows)
+
+
+columns = st.sampled_from([*metrics.COLUMNS, "losss", "extra"])
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As a study would leave it: one population has its rows, none has trained."""
+    out = tmp_path_factory.mktemp("study") / "study"
+    folders.prepare(out, STUDY)
+    for one in plan.populations(STUDY, math.inf):
+        run = out / "populations" / one.id
+        run.mkdir()
+        (run / "config.json").write_bytes(dumped(configs.to_json(plan.run_config(STUDY, one))))
+        (run / "metrics.jsonl").write_bytes(ROWS)
+    start = {"sitting": "a", "start": "2026-01-01T00:00:00+00:00", "command": "lookrep study run"}
+    (out / "sittings.jsonl").write_bytes(dumped(start) + b"\n")
+    (out / "logs" / f"{one.id}.failed").write_text("it failed\n")
+    return out
+
+
+def looked_at(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Everything that reads a study without drawing it, or training."""
+    before = files(study)
+    answered(lambda: results.load(study))
+    answered(lambda: monitor.survey(study, STUDY.steps, plan.every(study, STUDY)))
+    said(["study", "status", str(study)], capsys)
+    assert files(study) == before
+
+
+def harmed(path: Path, damage: Damage, look: Callable[[], None]) -> None:
+    before = path.read_bytes()
+    try:
+        path.write_bytes(damage(before))
+        look()
+    finally:
+        path.write_bytes(before)
+
+
+@many
+@given(
+    damage=st.one_of(
+        damages(),
+        st.builds(lambda n, c, v: lambda d: with_value(d, n, c, v), st.integers(0, 3), columns, anything),
+        st.builds(lambda n: lambda d: b"\n".join(d.split(b"\n")[:n] + d.split(b"\n")[n + 1 :]), st.integers(0, 3)),
+    )
+)
+def test_any_damage_to_rows_of_metrics(damage: Damage, study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = folders.populations(study)[0]
+
+    def look() -> None:
+        answered(lambda: metrics.read(run))
+        answered(lambda: runs.last_rows(run, 2))
+        looked_at(study, capsys)
+
+    harmed(run / "metrics.jsonl", damage, look)
+
+
+@many
+@given(name=st.sampled_from(["sittings.jsonl", "study.toml", "config.json", "failed"]), damage=damages())
+def test_any_damage_to_a_studys_files(
+    name: str, damage: Damage, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path,) = list(study.rglob(f"*{name}"))[:1]
+    harmed(path, damage, lambda: looked_at(study, capsys))
+
+
+# ---- definitions
+
+
+@many
+@given(
+    st.one_of(
+        st.tuples(
+            st.sampled_from([f"{key}" for key in definition._KEYS] + ["sizes", "overrides", "variants"]), anything
+        ),
+        st.tuples(st.just("overrides"), st.lists(a_field, max_size=2).map(dict)),
+        st.tuples(st.just("sizes"), st.dictionaries(st.just("smoke"), anything)),
+    )
+)
+@example(("sizes", 3))
+@example(("overrides", 3))
+@example(("overrides", {"steps_per_update": "4"}))
+@example(("overrides", {"steps_per_update": 0}))
+@example(("title", "\x1b]0;owned\x07"))
+@example(("seeds", 1_000_000_000))
+def test_any_entry_of_a_study(entry: tuple[str, Any]) -> None:
+    data: dict[str, Any] = {
+        "environments": ["minatar/breakout"],
+        "variants": {"a": {"target": "hard"}},
+        "seeds": 2,
+        "steps": 20_000,
+    }
+    key, value = entry
+
+    def planned() -> Any:
+        study = definition._study(data | {key: value}, None, "study.toml", "study")
+        if study.kind == "training":
+            plan.populations(study, 1e9)
+        assert definition.from_toml(definition.to_toml(study)) == study
+        assert study.title.replace("\n", "").replace("\t", "").isprintable() or "\xad" in study.title or study.title
+        return study
+
+    answered(planned)
+
+
+@many
+@given(damages())
+def test_any_damage_to_a_definition(damage: Damage) -> None:
+    text = damage(definition.to_toml(STUDY).encode()).decode("utf-8", "replace")
+
+    def planned() -> None:
+        study = definition.from_toml(text)
+        if study.kind == "training" and study.seeds * len(study.environments) < 1000:
+            plan.populations(study, 1e9)
+
+    answered(planned)
+
+
+PROBLEM = """
+transition = [[0.9, 0.1], [0.2, 0.8]]
+reward = [1.0, 0.0]
+discount = 0.9
+features_online = [[1.0, 0.0], [0.0, 1.0]]
+features_target = [[1.0, 0.0], [0.0, 1.0]]
+online_init = [0.0, 0.0]
+
+[solver]
+outer_iterations = 10
+lookahead_step_size = 0.1
+"""
+KEYS = [*problem_file.KEYS, "nonsense"]
+
+
+@many
+@given(
+    damage=st.one_of(
+        damages(),
+        st.builds(
+            lambda k, v: lambda d: toml_dumped(problem_file.tomllib.loads(d.decode()) | {k: v}),
+            st.sampled_from(KEYS),
+            anything | st.lists(st.lists(numbers, max_size=3), max_size=3),
+        ),
+    )
+)
+def test_any_damage_to_a_problem(damage: Damage, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("fuzz") / "problem.toml"
+    path.write_bytes(damage(PROBLEM.encode()))
+    answered(lambda: problem_file.load(path))
+
+
+def toml_dumped(table: dict[str, Any]) -> bytes:
+    try:
+        return toml.dumps(table).encode("utf-8", "replace")
+    except (TypeError, ValueError):  # TOML has no null, and Python no number of so many digits
+        return b"reward = " + b"9" * 5000
+
+
+def test_every_setting_is_tried() -> None:
+    assert {field.name for field in dataclasses.fields(RunConfig)} - {"settings"} <= FIELDS.keys()

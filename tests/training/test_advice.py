@@ -1,0 +1,44 @@
+"""A target that falls behind is told once, with the flag that helps, and only when it has been so for some rows."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lookrep.config import preset
+from lookrep.training.advice import ROWS, Advice
+
+
+def settings(target: str) -> Any:
+    base = preset("rainbow")
+    return dataclasses.replace(base, target=dataclasses.replace(base.target, target=target))
+
+
+def row(r2: float, agreement: float = 0.9, target_updates: int = 5) -> dict[str, Any]:
+    values = {"r2_advantages": r2, "argmax_agreement": agreement, "target_updates": target_updates}
+    return {name: np.full(3, value) for name, value in values.items()}
+
+
+@pytest.mark.parametrize(
+    ("target", "flag"), [("replicate", "--replicate-updates"), ("polyak", "--tau"), ("hard", "--target-period-updates")]
+)
+def test_a_target_that_stays_behind_is_told_once_with_its_flag(target: str, flag: str) -> None:
+    advice = Advice(settings(target))
+    said = [advice.on(row(0.2)) for _ in range(3 * ROWS)]
+    assert [line is not None for line in said] == [i == ROWS - 1 for i in range(3 * ROWS)]
+    line = said[ROWS - 1] or ""
+    assert flag in line
+    assert "20% of the differences" in line
+    assert "\n" not in line
+
+
+def test_nothing_is_said_of_a_target_that_catches_up_has_had_no_turn_or_is_not_ours() -> None:
+    late = Advice(settings("replicate"))
+    rows = [row(0.2), row(0.2), row(0.9), row(0.2), row(0.2), row(0.99, agreement=0.8)]
+    assert [late.on(each) for each in rows] == [None] * len(rows)
+    assert not any(Advice(settings("frozen")).on(row(-3.0)) for _ in range(9))
+    early = Advice(settings("replicate"))
+    assert not any(early.on(row(0.1, target_updates=0)) for _ in range(9))
+    diverged = Advice(settings("replicate"))
+    assert not any(diverged.on(row(float("nan"))) for _ in range(9))
