@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,43 @@ def test_variants_trained_in_one_program_are_killed_and_resumed_without_a_trace(
         assert f"failed: {name}: ended by SIGKILL" in said
     completed("run", out, *flags, environment=quick_compilation)
     assert same_metrics(out, tmp_path / "uncut")
+
+
+@pytest.fixture
+def begun(whole: Path, tmp_path: Path) -> Callable[[int], tuple[worker.TrainingJob, Path]]:
+    """A population whose process was killed inside its first save, which came after so many intervals."""
+
+    def made(intervals: int) -> tuple[worker.TrainingJob, Path]:
+        run = tmp_path / "populations" / POPULATIONS[0]
+        shutil.copytree(whole / "populations" / POPULATIONS[0], run)
+        lines = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+        (run / "metrics.jsonl").write_text("".join(lines[: 2 * intervals]))
+        for path in (run / "checkpoints").iterdir():
+            path.rename(run / "checkpoints" / "000000000400.tmp")
+        return worker.TrainingJob(str(tmp_path), {run.name: {}}, False), run
+
+    return made
+
+
+def test_a_population_killed_inside_its_first_save_starts_again(
+    whole: Path, begun: Callable[[int], tuple[worker.TrainingJob, Path]]
+) -> None:
+    job, run = begun(2)  # 400 steps, when the first was due
+    before = rows(run)
+    assert worker.train(job)
+    assert rows(run) == rows(whole / "populations" / POPULATIONS[0])
+    assert rows(run / "before-restart-1") == before
+    assert saved(run) == ["000000006000"]
+
+
+def test_a_population_that_has_lost_its_checkpoints_is_not_trained_again_in_silence(
+    begun: Callable[[int], tuple[worker.TrainingJob, Path]],
+) -> None:
+    job, run = begun(3)
+    before = rows(run)
+    with pytest.raises(UserError, match=r"no checkpoint to go on from: lookrep train --resume .* --restart begins"):
+        worker.train(job)
+    assert rows(run) == before
 
 
 def test_the_minutes_are_kept_and_what_was_running_goes_on_later(

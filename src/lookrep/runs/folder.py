@@ -20,7 +20,9 @@ from lookrep.runs import names
 from lookrep.runs.rows import parsed
 
 # Of a configuration, what is asked here and by studies, and what no run can do without.
-PLAN = {"env": str, "agents": int, "first_agent": int, "steps": int, "checkpoint_interval_steps": int}
+PLAN = {"env": str} | dict.fromkeys(
+    ("agents", "first_agent", "steps", "log_interval_steps", "checkpoint_interval_steps"), int
+)
 NEEDED = ("env", "agents", "steps")
 LOCK_SECONDS = 2.0  # someone who only looks whether a run is being trained holds its lock for an instant
 
@@ -130,12 +132,16 @@ def is_running(run: Path) -> bool:
 
 
 def never_saved(run: Path) -> bool:
-    """Whether it was begun and cannot have a checkpoint: it saves none, or was killed before the first was due."""
+    """Whether it was begun and never had a checkpoint: it saves none, or was killed before its first was whole. Rows
+    that only come after the first one say that it is lost, and so does whatever carries a checkpoint's name."""
     config = planned(run)
-    if config is None or (run / names.CHECKPOINTS).exists():
+    if config is None or any(path.name.isdecimal() for path in (run / names.CHECKPOINTS).glob("*")):
         return False
     every = config.get("checkpoint_interval_steps")
-    return not every or last_steps(run) < min(every, config["steps"])
+    if not every:
+        return True
+    rows = config.get("log_interval_steps") or every
+    return last_steps(run) <= min(-(-every // rows) * rows, config["steps"])  # the row that the first one follows
 
 
 def set_aside(run: Path) -> Path | None:
