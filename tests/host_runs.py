@@ -81,7 +81,8 @@ def cut(config: RunConfig, out: Path, environment: dict[str, str], how: signal.S
     """`lookrep train` in a process of its own, which does not get to its end."""
     file = out.with_suffix(".json")
     file.write_text(json.dumps(configs.to_json(config)))
-    command = [sys.executable, "-m", "lookrep.cli", "train", "--config", str(file), "--out", str(out), "--quiet"]
+    flags = ("--trust", "--quiet")  # some environments are the tests' own
+    command = [sys.executable, "-m", "lookrep.cli", "train", "--config", str(file), "--out", str(out), *flags]
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     process = subprocess.Popen(command, cwd=TESTS, env=clean | environment, text=True, **pipes)

@@ -100,10 +100,10 @@ def test_a_loop_in_another_process_gets_to_save(number: signal.Signals) -> None:
 
 # Native code that takes minutes, and never lets Python look at signals.
 DEAF = """
-import contextlib, hashlib, sys
+import contextlib, hashlib, sys, threading
 from lookrep.training.interrupt import graceful, heard_anywhere
 with heard_anywhere(patience_seconds=0.1), graceful() if sys.argv[1] == "graceful" else contextlib.nullcontext():
-    print("ready", flush=True)
+    threading.Timer(0.5, lambda: print("ready", flush=True)).start()  # once the main thread is in native code
     hashlib.pbkdf2_hmac("sha256", b"", b"", 1_000_000_000)
 """
 
