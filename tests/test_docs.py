@@ -65,7 +65,7 @@ def test_the_python_in_a_document_runs_from_top_to_bottom(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
-    runner = doctest.DocTestRunner()
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     for number, block in enumerate(blocks(path, "python")):
         if block.startswith(">>>"):
             test = doctest.DocTestParser().get_doctest(block, names, f"{path.name} block {number}", str(path), 0)
@@ -195,7 +195,19 @@ def test_paper_to_code_has_every_numbered_part_and_says_what_is_missing() -> Non
             assert (where, how) == ("–", "–"), f"{name} is not there yet, so nothing can be named for it"
 
 
+@EACH
+def test_lines_are_wrapped(path: Path) -> None:
+    """At 120 characters; rows of tables and headings cannot be."""
+    long = [line for line in path.read_text().splitlines() if len(line) > 120 and line[0] not in "|#"]
+    assert long == []
+
+
 # Commands
+
+
+def unbroken(block: str) -> list[str]:
+    """Its lines, those joined that end in a backslash."""
+    return re.sub(r" \\\n *", " ", block).splitlines()
 
 
 def commands(path: Path) -> list[list[str]]:
@@ -203,10 +215,10 @@ def commands(path: Path) -> list[list[str]]:
     lines = [
         line.removeprefix("$ ")
         for language in ("", "bash", "sh")
-        for b in blocks(path, language)
-        for line in b.splitlines()
+        for block in blocks(path, language)
+        for line in unbroken(block)
     ]
-    lines += re.findall(r"`([^`\n]+)`", without_blocks(path))
+    lines += [" ".join(code.split()) for code in re.findall(r"`([^`\n]+(?:\n[^`\n]+)*)`", without_blocks(path))]
     words = [shlex.split(line, comments=True) for line in lines if re.match(r"(lookrep|make) [a-z]", line)]
     return [line for line in words if "…" not in line]
 
