@@ -37,6 +37,8 @@ class Arguments:
     """folder of a run to go on with, with its own settings; only --steps may be given another value"""
     restart: tyro.conf.FlagCreatePairsOff[bool] = False
     """with --resume: begin that run anew; what it has come to is kept in a folder inside its own"""
+    refill_replay: tyro.conf.FlagCreatePairsOff[bool] = False
+    """with --resume: if frames of its replay are damaged, go on without, and fill the replay again before learning"""
     trust: tyro.conf.FlagCreatePairsOff[bool] = False
     """with --resume or --config: run the modules that are named there, and not here"""
     config: Path | None = None
@@ -68,13 +70,15 @@ def main(argv: Sequence[str]) -> int:
         steps = arguments.run.steps
         if arguments.out or arguments.config or arguments.run != configs.replace(kept, steps=steps):
             raise UserError(
-                "--resume goes on with the settings of that run: only --steps, --restart, --trust and --quiet go with "
-                "it"
+                "--resume goes on with the settings of that run: only --steps, --restart, --refill-replay, --trust and "
+                "--quiet go with it"
             )
         trust.check(kept, arguments.resume / names.CONFIG, trusted)
-        return 0 if run.resume(arguments.resume, steps, restart=arguments.restart, quiet=arguments.quiet) else 130
-    if arguments.restart:
-        raise UserError("--restart goes with --resume RUN")
+        how = {"restart": arguments.restart, "refill": arguments.refill_replay, "quiet": arguments.quiet}
+        return 0 if run.resume(arguments.resume, steps, **how) else 130
+    for flag, given in (("--restart", arguments.restart), ("--refill-replay", arguments.refill_replay)):
+        if given:
+            raise UserError(f"{flag} goes with --resume RUN")
     if not arguments.run.env:
         raise UserError("say what to train on: lookrep train minatar/breakout … (or --resume RUN)")
     if arguments.out is None:

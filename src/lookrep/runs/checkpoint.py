@@ -44,6 +44,10 @@ class Damaged(UserError):
 class NoneIntact(UserError):
     """There are checkpoints, and all are damaged."""
 
+    def __init__(self, folder: str | Path, damage: Sequence[Damaged]) -> None:
+        super().__init__(f"{damage[0]}; no intact checkpoint is left in {folder}")
+        self.damage = tuple(damage)
+
 
 class Joined:
     """A leaf: arrays that are written as one, joined along an axis, and never put together in memory."""
@@ -138,16 +142,16 @@ def restore_latest(folder: str | Path, like: Any, *, part: bool = False) -> Rest
 def first_intact(folder: str | Path, read: Callable[[Path], T]) -> tuple[T, Path, str | None]:
     """What `read` makes of the newest checkpoint for which it does not raise `Damaged`; with the checkpoint's path, and
     a line of warning if it is an older one."""
-    damage: list[str] = []
+    damage: list[Damaged] = []
     for path in reversed(_checkpoints(folder)):
         try:
             found = read(path)
         except Damaged as error:
-            damage.append(str(error))
+            damage.append(error)
             continue
         return found, path, f"{damage[0]}; went back to checkpoint {path}" if damage else None
     if damage:
-        raise NoneIntact(f"{damage[0]}; no intact checkpoint is left in {folder}")
+        raise NoneIntact(folder, damage)
     raise UserError(f"no checkpoint in {folder}")
 
 

@@ -31,6 +31,10 @@ THREADS = 8
 SUFFIX, UNFINISHED = ".seg", ".seg.tmp"
 
 
+class FramesDamaged(Damaged):
+    """A checkpoint may be whole but for the frames of its replay."""
+
+
 class Segment(NamedTuple):
     """A file of frames."""
 
@@ -104,14 +108,14 @@ class FrameLog:
 
 
 def read(
-    folder: Path, segments: Iterable[Segment], end_step: int, capacity_steps: int, agents: int
+    folder: Path, segments: Iterable[Segment], end_step: int, capacity_steps: int, agents: int, begin_step: int = 0
 ) -> Iterator[tuple[int, int, np.ndarray]]:
-    """The last `capacity_steps` steps before `end_step`, or as many as there are, of that many agents.
+    """The last `capacity_steps` steps before `end_step`, or as many as there are since `begin_step`, of that many agents.
 
     They come in pieces that fit into a ring where step t is at t % capacity: (position, first agent, uint8 [steps,
     agents, cells]).
     """
-    reached = np.full(agents, max(0, end_step - capacity_steps))
+    reached = np.full(agents, max(begin_step, end_step - capacity_steps))
     for segment in sorted(segments, key=lambda segment: segment.first_step):
         whose = reached[segment.first_agent : segment.first_agent + segment.agents]
         at = int(whose[0])
@@ -125,7 +129,7 @@ def read(
             yield position, segment.first_agent, piece
             at += len(piece)
     if (reached != end_step).any():
-        raise Damaged(f"replay folder {folder} is damaged: it lacks the frames of step {reached.min():,}")
+        raise FramesDamaged(f"replay folder {folder} is damaged: it lacks the frames of step {reached.min():,}")
 
 
 def tidy(folder: Path, needed: Iterable[Segment]) -> None:
@@ -164,9 +168,9 @@ def _read(folder: Path, segment: Segment) -> np.ndarray:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise Damaged(f"cannot read replay file {path}: {error.strerror or error}") from error
+        raise FramesDamaged(f"cannot read replay file {path}: {error.strerror or error}") from error
     if len(data) != segment.bytes or zlib.crc32(data) != segment.crc32:
-        raise Damaged(f"replay file {path} is damaged: it does not match its checksum")
+        raise FramesDamaged(f"replay file {path} is damaged: it does not match its checksum")
     changes = np.frombuffer(bytearray(zlib.decompress(data)), np.uint8).reshape(segment.steps, segment.agents, -1)
     frames: np.ndarray = np.bitwise_xor.accumulate(changes, axis=0, out=changes)
     return frames

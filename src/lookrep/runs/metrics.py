@@ -7,7 +7,8 @@ Columns, in this order: `env` (only where a population plays several games), `ag
 game), `seed` (may be left out), the counters `agent_steps`, `online_updates`,
 `target_updates`, `episodes`, the measures `return_mean`, `return_max`, `loss`, `function_gap`, `bellman_residual`,
 `norm_online`, `norm_target`, `parameter_distance`, `steps_per_second` (of all agents together), then `diverged` (the
-member has turned NaN) and whatever else the trainer gives. A value that is not finite is written as null.
+member has turned NaN) and whatever else the trainer gives (`refilled_at_steps`: since when the replay was filled
+again, because its frames were damaged). A value that is not finite is written as null.
 """
 
 import json

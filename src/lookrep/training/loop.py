@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from lookrep.config import RunConfig
 from lookrep.errors import UserError
 from lookrep.files import write_new, write_whole
 from lookrep.runs import checkpoint, folder, metrics, names, trust, versions
+from lookrep.runs.frame_log import FramesDamaged
 from lookrep.runs.metrics import Mark, MetricsWriter
 from lookrep.training import memory
 from lookrep.training.engines import Engine, make_engine
@@ -60,12 +62,14 @@ class Run:
     notes: list[str] = field(default_factory=list)
     diverged: set[int] = field(default_factory=set)
     saved_at: int = 0
+    refilled_at: int = 0  # the step at which it went on without its replay, whose frames were damaged
 
     def row(self, columns: dict[str, Any], span: slice, steps_per_second: float) -> dict[str, Any]:
         """Its agents' part of the measures, with whose they are."""
         config = self.config
         games = {"env": np.repeat(config.games, config.agents // len(config.games))} if len(config.games) > 1 else {}
         mine = {name: values[span] for name, values in columns.items()}
+        mine |= {"refilled_at_steps": self.refilled_at} if self.refilled_at else {}
         return {
             **games,
             "agent": np.array(config.numbers),
@@ -116,18 +120,21 @@ def started(config: RunConfig, out: Path | None, parts: Parts | None = None) -> 
 
 
 @contextlib.contextmanager
-def resumed(out: Path, steps: int | None = None, parts: Parts | None = None, *, restart: bool = False) -> Iterator[Run]:
-    """A run on disk, where it is, and the hold on its folder; with `restart` at its beginning."""
+def resumed(
+    out: Path, steps: int | None = None, parts: Parts | None = None, *, restart: bool = False, refill: bool = False
+) -> Iterator[Run]:
+    """A run on disk, where it is, and the hold on its folder; with `restart` at its beginning. With `refill`, damaged
+    frames are given up: the replay is filled again."""
     configs.load(out)  # a folder without a run is left as it is
     with folder.claim(out):
         aside = folder.set_aside(out) if restart else None
-        run = begun(out, steps, parts)
+        run = begun(out, steps, parts, refill=refill)
         run.notes += [f"starting again; what there was is in {aside}"] if aside else []
         yield run
 
 
 @memory.enough()
-def begun(out: Path, steps: int | None = None, parts: Parts | None = None) -> Run:
+def begun(out: Path, steps: int | None = None, parts: Parts | None = None, *, refill: bool = False) -> Run:
     """A run on disk, where it is; `steps` sets a new end. Whoever asks holds its folder."""
     stored = configs.load(out)
     config = stored if steps is None else configs.replace(stored, steps=steps)
@@ -136,9 +143,10 @@ def begun(out: Path, steps: int | None = None, parts: Parts | None = None) -> Ru
     shapes = engine.shapes()
     memory.check(config, shapes)
     run = Run(config, out, parts or Parts(), resumed=True, engine=engine)
-    again = f"lookrep train --resume {out}{trust.flag(config)} --restart begins anew, and keeps what is there beside it"
+    resume = f"lookrep train --resume {out}{trust.flag(config)}"
+    again = f"{resume} --restart begins anew, and keeps what is there beside it"
 
-    def ready(path: Path) -> None:
+    def ready(path: Path, refilling: bool = False) -> None:
         meta = checkpoint.meta(path)
         versions.check_settings(config, meta, out / names.CONFIG)
         mark = Mark(**meta["metrics"]) if "metrics" in meta else None
@@ -150,20 +158,27 @@ def begun(out: Path, steps: int | None = None, parts: Parts | None = None) -> Ru
         tree, meta = (None, meta) if dropped else checkpoint.restore(path, shapes)
         if finished:
             raise UserError(f"{out} is finished ({meta['agent_steps']:,} steps): --steps with a larger number goes on")
+        meta |= {"frames": [], "refilled_at": meta["agent_steps"]} if refilling else {}
         run.state, run.at_steps, run.mark = engine.place(tree, meta, out), int(meta["agent_steps"]), mark
+        run.refilled_at = meta.get("refilled_at", 0)
 
     if checkpoint.any_in(out / names.CHECKPOINTS):
         try:
             _, _, warning = checkpoint.first_intact(out / names.CHECKPOINTS, ready)
         except checkpoint.NoneIntact as error:
-            raise UserError(f"{error}: {again}") from None
+            only_frames = any(isinstance(damage, FramesDamaged) for damage in error.damage)
+            if not (refill and only_frames):
+                without = f"{resume} --refill-replay goes on and fills the replay again, " if only_frames else ""
+                raise UserError(f"{error}: {without}{again}") from None
+            _, _, warning = checkpoint.first_intact(out / names.CHECKPOINTS, partial(ready, refilling=True))
+            run.notes.append(f"{error.damage[0]}; the replay is filled again from step {run.at_steps:,} on")
         run.saved_at = run.at_steps
         run.notes += [warning] if warning else []
     elif folder.last_steps(out):
         raise UserError(f"{out} has rows of metrics, but no checkpoint to go on from: {again}")
-    if config != stored:
+    if config != stored or run.refilled_at:
         try:
-            _write_config(config, out)
+            _write_config(config, out, refilled_at=run.refilled_at)
         except OSError as error:
             raise UserError(f"cannot write to {out}: {error.strerror or error}") from error
     return run
@@ -323,6 +338,9 @@ def _advanced(
     return state, at_steps
 
 
-def _write_config(config: RunConfig, out: Path, *, new: bool = False) -> None:
-    data = configs.to_json(config) | {"versions": versions.here(config)}
+def _write_config(config: RunConfig, out: Path, *, new: bool = False, refilled_at: int = 0) -> None:
+    made_with = versions.here(config)
+    if refilled_at:
+        made_with["replay"] = f"filled again from step {refilled_at:,} on: its frames were damaged"
+    data = configs.to_json(config) | {"versions": made_with}
     (write_new if new else write_whole)(out / names.CONFIG, json.dumps(data, indent=2) + "\n")

@@ -19,10 +19,13 @@ def start(config: RunConfig, out: Path, *, quiet: bool = False) -> bool:
         return _trained([run], stop, quiet)
 
 
-def resume(out: Path, steps: int | None = None, *, restart: bool = False, quiet: bool = False) -> bool:
-    """Go on from the last checkpoint; `steps` sets a new end. With `restart`, from the start."""
+def resume(
+    out: Path, steps: int | None = None, *, restart: bool = False, refill: bool = False, quiet: bool = False
+) -> bool:
+    """Go on from the last checkpoint; `steps` sets a new end. With `restart`, from the start; with `refill`, also
+    without the frames of its replay, if they are damaged."""
     engines.keep_what_is_compiled()
-    with loop.resumed(out, steps, restart=restart) as run, graceful() as stop:
+    with loop.resumed(out, steps, restart=restart, refill=refill) as run, graceful() as stop:
         return _trained([run], stop, quiet)
 
 

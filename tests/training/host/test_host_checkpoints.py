@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from host_runs import assert_goes_on_as_if_nothing_had_happened, cut, engine_of, rows, small
 
+from lookrep.cli import main
 from lookrep.errors import UserError
 from lookrep.runs import checkpoint, frame_log
 from lookrep.training import session
@@ -143,6 +145,35 @@ def test_without_any_whole_replay_nothing_is_started(freeway: Path, tmp_path: Pa
         file.unlink()
     with pytest.raises(UserError, match=r"cannot read replay file .* no intact checkpoint is left"):
         session.resume(out, quiet=True)
+
+
+def test_a_run_whose_frames_are_damaged_goes_on_without_them_if_it_is_told_to(
+    freeway: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = stopped_at(160, freeway, tmp_path)
+    for file in (out / "replay").glob("*-000000-*.seg"):
+        file.write_bytes(file.read_bytes()[:-1])
+    assert main(["train", "--resume", str(out)]) == 2
+    said = capsys.readouterr().err
+    assert f"lookrep train --resume {out} --refill-replay goes on and fills the replay again, " in said
+    before = rows(out)
+    twin = shutil.copytree(out, tmp_path / "twin")
+
+    assert main(["train", "--resume", str(out), "--refill-replay"]) == 0
+    assert "does not match its checksum; the replay is filled again from step 160 on" in capsys.readouterr().err
+    found = rows(out)
+    assert found[: len(before)] == before
+    assert {row["refilled_at_steps"] for row in found[len(before) :]} == {160}
+    versions = json.loads((out / "config.json").read_text())["versions"]
+    assert versions["replay"] == "filled again from step 160 on: its frames were damaged"
+    # No update in the 40 steps of the new warm-up; then one every four steps.
+    updates = {row["agent_steps"]: row["online_updates"] for row in found}
+    assert [updates[steps] - updates[160] for steps in (200, 240, 320)] == [0, 10, 30]
+
+    change(twin, steps=200)  # stopped while the replay is filled, and resumed, it is the same run
+    assert session.resume(twin, refill=True, quiet=True)
+    assert session.resume(twin, FREEWAY.steps, quiet=True)
+    assert rows(twin) == found
 
 
 def test_a_checkpoint_of_version_0_1_is_refused_in_one_line(freeway: Path, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from lookrep.config import RunConfig
 from lookrep.envs.host import EnvPool, EnvPoolState, check, common_spec
 from lookrep.envs.host.pool import processes_for
 from lookrep.errors import UserError
+from lookrep.replay import priorities
 from lookrep.replay.frames import HostFrames
 from lookrep.runs import checkpoint, frame_log, names
 from lookrep.runs.frame_log import FrameLog, Segment
@@ -51,6 +52,7 @@ class HostState:
     pool: EnvPool
     log: FrameLog | None
     folder: Path | None  # the run's
+    refilled_at: int = 0  # the step at which it went on without the frames of its replay, which were damaged
 
 
 class HostEngine:
@@ -106,6 +108,7 @@ class HostEngine:
             if state.log is None:
                 raise RuntimeError("a run that was started without a folder cannot be saved: its frames were not kept")
             meta["frames"] = state.log.flush(state.groups[0].steps - self.population.replay.capacity_steps)
+            meta |= {"refilled_at": state.refilled_at} if state.refilled_at else {}
             _tidy(folder, meta)
         each = [self._without_frames(group.snapshot()) for group in state.groups]
         whole: Snapshot = jax.tree.map(
@@ -114,16 +117,22 @@ class HostEngine:
         return whole, meta
 
     def place(self, tree: Snapshot | None, meta: dict[str, Any], folder: Path) -> HostState:
-        """A restored state where it is computed on, with its environments played to where they were; or a new one."""
+        """A restored state where it is computed on, with its environments played to where they were; or a new one.
+
+        With `refilled_at` in `meta`, the replay was emptied at that step: it is filled again before anything is learned.
+        """
         if tree is None:
             return self._started(self._fresh(), None, folder)
-        segments = _segments(meta) if self._logs_frames else []
+        segments, steps = _segments(meta) if self._logs_frames else [], int(tree.agent_steps)
+        refilled_at = meta.get("refilled_at", 0)
+        if refilled_at == steps and steps:
+            tree = _emptied(tree)
         # The frames first: where they are damaged, nothing else has been started yet.
-        rings = self._rings_from(folder / FRAMES, segments, int(tree.agent_steps)) if self._logs_frames else []
+        rings = self._rings_from(folder / FRAMES, segments, steps, refilled_at) if self._logs_frames else []
         groups = [self._part(tree, agents) for agents in self._slices]
         if self._logs_frames:
             groups = [_with_frames(group, ring) for group, ring in zip(groups, rings, strict=True)]
-        return self._started(groups, EnvPoolState.from_json(meta["environments"]), folder, segments)
+        return self._started(groups, EnvPoolState.from_json(meta["environments"]), folder, segments, refilled_at)
 
     def part(self, state: HostState, i: int) -> HostState:
         """Here every run has a program of its own."""
@@ -185,6 +194,7 @@ class HostEngine:
         resume: EnvPoolState | None,
         folder: Path | None,
         segments: Sequence[Segment] = (),
+        refilled_at: int = 0,
     ) -> HostState:
         config, log = self.config, None
         pool = EnvPool(
@@ -210,13 +220,14 @@ class HostEngine:
                 watch=self.watch,
                 frames=self._frames,
                 log=log,
+                filled_from=refilled_at,
             )
             for i, agents in enumerate(self._slices)
         ]
         if resume is None:
             for group in groups:
                 group.begin()
-        return HostState(groups, pool, log, folder)
+        return HostState(groups, pool, log, folder, refilled_at)
 
     # Frames, which checkpoints leave out
 
@@ -229,10 +240,11 @@ class HostEngine:
         shape = self.population.replay.capacity_steps, agents.stop - agents.start, cells
         return jnp.zeros(shape, jnp.uint8) if self._frames is None else jnp.int32(self._frames.make(*shape))
 
-    def _rings_from(self, folder: Path, segments: Sequence[Segment], end_step: int) -> list[jax.Array]:
+    def _rings_from(self, folder: Path, segments: Sequence[Segment], end_step: int, begin_step: int) -> list[jax.Array]:
         """Every group's frames, put together from their log piece by piece, whatever groups wrote it."""
         rings, capacity = [self._new_ring(agents) for agents in self._slices], self.population.replay.capacity_steps
-        for position, first, frames in frame_log.read(folder, segments, end_step, capacity, self.config.agents):
+        pieces = frame_log.read(folder, segments, end_step, capacity, self.config.agents, begin_step)
+        for position, first, frames in pieces:
             for i, agents in enumerate(self._slices):
                 begin, end = max(first, agents.start), min(first + frames.shape[1], agents.stop)
                 if begin >= end:
@@ -247,6 +259,15 @@ class HostEngine:
 
 def _with_frames(snapshot: Snapshot, ring: Any) -> Snapshot:
     return snapshot._replace(replay=snapshot.replay._replace(observation=ring))
+
+
+def _emptied(tree: Snapshot) -> Snapshot:
+    """Without what its replay holds; new items begin with the largest priority so far."""
+    replay = tree.replay
+    if replay.priorities is not None:
+        none = priorities.init(*replay.reward.shape)
+        replay = replay._replace(priorities=none._replace(largest=replay.priorities.largest))
+    return tree._replace(replay=replay._replace(filled_steps=np.zeros_like(replay.filled_steps)))
 
 
 def _segments(meta: dict[str, Any]) -> list[Segment]:

@@ -36,6 +36,7 @@ class GroupRunner:
     schedule: when targets have their turns
     frames: the host's memory for frames, if they are not kept on the device; the snapshot says which ring is its own
     log: where frames are written that checkpoints leave out
+    filled_from: the step at which its replay was empty
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class GroupRunner:
         watch: Stopwatch,
         frames: HostFrames | None = None,
         log: FrameLog | None = None,
+        filled_from: int = 0,
     ) -> None:
+        self._warm_at = filled_from + config.settings.replay.warmup_steps
         self.number, self.agents = number, agents
         self._settings, self._spec, self._schedule = config.settings, spec, schedule
         self._cycle_steps = config.settings.learning.steps_per_update
@@ -130,7 +133,7 @@ class GroupRunner:
             position = (self.steps - len(self._cycle)) % self._settings.replay.replay_capacity_steps
             self._frames.store(self._ring, position, np.stack(self._cycle))
             self._cycle.clear()
-        if self.steps <= self._settings.replay.warmup_steps:
+        if self.steps <= self._warm_at:
             self._learner = self._programs.remember(self._learner, self._buffer)
         else:
             online, target = self._copies
