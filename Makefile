@@ -9,13 +9,15 @@ DEMO_STUDY := minatar-targets --variant hard polyak replicate-all recipe --seeds
 STUDIES := exact minatar-targets minatar-baselines minatar-kr minatar-recipe minatar-lag minatar-width network-pairs \
   paper-ablation paper-kr paper-norms paper-55 atari-parity
 
-.PHONY: help demo test smoke lint types docs clean
+.PHONY: help demo test smoke lint types docs readme wheel clean
 
 help:
 	@echo "make demo   install, then the paper's two exact examples, a small study on MinAtar, and its report"
 	@echo "make test   install, then the tests"
 	@echo "make smoke  install, then every built-in study in its smallest size (5 to 10 minutes)"
 	@echo "make docs   the guides, reference and results as a site with search: out/site/index.html"
+	@echo "make readme README.md's commands as they stand, in a fresh copy and environment"
+	@echo "make wheel  the wheel in empty environments, alone and with [train]"
 	@echo "make lint   ruff;  make types  mypy;  make clean  remove the environment"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -61,6 +63,12 @@ $(VENV)/.docs: $(STAMP)
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "Open out/site/index.html, or have it served: $(BIN)/mkdocs serve"
+
+readme:
+	PYTHON=$(PYTHON) .ci/readme
+
+wheel:
+	PYTHON=$(PYTHON) .ci/wheel
 
 clean:
 	rm -rf $(VENV)
