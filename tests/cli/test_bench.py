@@ -17,6 +17,7 @@ from lookrep.envs.host import atari_roms
         (["minatar", "--peer", "rejax"], "--peer"),
         (["atari", "--agents", "0"], "every population needs at least 1 agent"),
         (["minatar", "--agent", "raimbow"], "agent 'raimbow' is unknown"),
+        (["methods", "--method", "mint0"], "method 'mint0' is unknown: did you mean 'minto'?"),
     ],
 )
 def test_flags_that_make_no_sense_are_one_clear_line(

@@ -5,6 +5,7 @@ parameters alone cause, against a plain copy measured in the same run.
 """
 
 import dataclasses
+import math
 import os
 import statistics
 import time
@@ -18,7 +19,8 @@ from jax import lax
 
 import lookrep
 from lookrep import envs
-from lookrep.config import Precision, RunConfig, TargetName, preset
+from lookrep.config import Precision, RunConfig, TargetName, preset, with_method
+from lookrep.methods import Method
 from lookrep.training.fused import FusedEngine
 
 REPEATS = 5
@@ -78,8 +80,8 @@ def run(cases: list[Case]) -> Iterator[dict[str, Any]]:
         yield timing()
 
 
-def prepare(case: Case) -> Callable[[], dict[str, Any]]:
-    """Compile and warm up a population; the function returned times its learning cycles, and its environments alone."""
+def config_of(case: Case, method: str | Method = "plain") -> RunConfig:
+    """A run that nothing ends, with a short warm-up."""
     settings = preset(case.agent)
     settings = dataclasses.replace(
         settings,
@@ -87,41 +89,52 @@ def prepare(case: Case) -> Callable[[], dict[str, Any]]:
         target=dataclasses.replace(settings.target, target=case.target),
         network=dataclasses.replace(settings.network, precision=case.precision),
     )
-    config = RunConfig(f"minatar/{case.game}", case.agent, case.agents, steps=10**9, settings=settings)
-    env = envs.make(config.env)
-    engine = FusedEngine(config, env)
-    cycle_steps = settings.learning.steps_per_update
-    period_updates = settings.target.target_period_updates  # every repeat has whole target periods
-    state = jax.block_until_ready(engine.advance(engine.init(), settings.replay.warmup_steps))
-    began = time.perf_counter()
-    state = jax.block_until_ready(engine.advance(state, int(state.agent_steps) + period_updates * cycle_steps))
-    first_call = time.perf_counter() - began
-    step_environments = _environment_steps(env, case.agents)
+    settings = with_method(settings, method)
+    return RunConfig(f"minatar/{case.game}", case.agent, case.agents, steps=10**9, settings=settings)
+
+
+class Trial:
+    """A population under way, compiled and past its warm-up, whose learning cycles are timed on request."""
+
+    def __init__(self, config: RunConfig) -> None:
+        settings = config.settings
+        self.engine = FusedEngine(config, envs.make(config.env))
+        self.cycle_steps = settings.learning.steps_per_update
+        # Every timing has whole periods of the target, and of resets.
+        self.period_updates = math.lcm(settings.target.target_period_updates, settings.method.reset_period_updates or 1)
+        self.state = jax.block_until_ready(self.engine.advance(self.engine.init(), settings.replay.warmup_steps))
+        self.first_seconds = self.seconds(self.period_updates)  # compiling included
+
+    def seconds(self, updates: int) -> float:
+        """How long so many cycles take, each with one update of every agent."""
+        began = time.perf_counter()
+        until_steps = int(self.state.agent_steps) + updates * self.cycle_steps
+        self.state = jax.block_until_ready(self.engine.advance(self.state, until_steps))
+        return time.perf_counter() - began
+
+
+def prepare(case: Case) -> Callable[[], dict[str, Any]]:
+    """Compile and warm up a population; the function returned times its learning cycles, and its environments alone."""
+    trial = Trial(config_of(case))
+    step_environments = _environment_steps(trial.engine.env, case.agents)
 
     def timing() -> dict[str, Any]:
-        nonlocal state
-        began = time.perf_counter()
-        state = jax.block_until_ready(engine.advance(state, int(state.agent_steps) + period_updates * cycle_steps))
-        one_period = time.perf_counter() - began
-        periods = max(1, round(SECONDS_A_REPEAT / one_period))
-
-        def advance(state: Any) -> Any:
-            return engine.advance(state, int(state.agent_steps) + periods * period_updates * cycle_steps)
-
-        seconds, state = _timed(advance, state)
-        cycle = [s / (periods * period_updates) for s in seconds]
-        median = statistics.median(cycle)
+        one_period = trial.seconds(trial.period_updates)
+        updates = max(1, round(SECONDS_A_REPEAT / one_period)) * trial.period_updates
+        trial.seconds(updates)  # warm
+        cycle = [trial.seconds(updates) / updates for _ in range(REPEATS)]
+        median, steps = statistics.median(cycle), case.agents * trial.cycle_steps
         env_step = step_environments()
         return {
             **case._asdict(),
-            "env_steps_per_second": round(case.agents * cycle_steps / median),
-            "spread": [round(case.agents * cycle_steps / t) for t in (max(cycle), min(cycle))],
+            "env_steps_per_second": round(steps / median),
+            "spread": [round(steps / t) for t in (max(cycle), min(cycle))],
             "cycle_microseconds": round(median * 1e6, 1),
             "microseconds_per_agent": round(median * 1e6 / case.agents, 3),
-            "environment_share_of_cycle": round(cycle_steps * env_step / median, 3),
+            "environment_share_of_cycle": round(trial.cycle_steps * env_step / median, 3),
             "environment_step_microseconds": round(env_step * 1e6, 1),
-            "parameter_gigabytes_per_second": round(_parameter_bytes_a_cycle(engine, case) / median / 1e9),
-            "compile_seconds": round(first_call - one_period, 1),
+            "parameter_gigabytes_per_second": round(_parameter_bytes_a_cycle(trial.engine, case) / median / 1e9),
+            "compile_seconds": round(trial.first_seconds - one_period, 1),
         }
 
     return timing

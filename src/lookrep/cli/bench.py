@@ -5,13 +5,16 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
 from lookrep.cli.parsing import parse
 from lookrep.config import AGENTS, ReplayMemory
 from lookrep.errors import UserError
+
+if TYPE_CHECKING:
+    from lookrep.benchmarks.minatar import Case
 
 
 @dataclass(frozen=True)
@@ -24,11 +27,14 @@ class Arguments:
     Scripts that time other software in turns with ours are in a checkout's benchmarks/peers: rejax and Dopamine.
     """
 
-    what: tyro.conf.Positional[Literal["minatar", "atari"]]
+    what: tyro.conf.Positional[Literal["minatar", "atari", "methods"]]
+    """methods: each on MinAtar, relative to hard copy"""
     agents: tuple[int, ...] = ()
     """population sizes to time instead of the default cases"""
     agent: str = "c51"
     """on MinAtar"""
+    method: tuple[str, ...] = ()
+    """of methods: these instead of all, for instance minto no-target"""
     target: Literal["hard", "polyak", "replicate"] = "hard"
     precision: Literal["f32", "bf16"] = "f32"
     game: str = "breakout"
@@ -44,16 +50,22 @@ class Arguments:
     """print one JSON object with everything measured; each row goes to stderr as it comes"""
 
 
+WORDS = ("agent", "target", "method", "precision", "game")  # columns without numbers
 # Title → keys of a row, as a table for people shows them.
 COLUMNS = {
     "agents": ("agents",),
     "agent": ("agent",),
     "target": ("target",),
+    "method": ("method",),
     "precision": ("precision",),
     "game": ("game",),
     "steps/s in all": ("env_steps_per_second", "agent_steps_per_second"),
     "range": ("spread",),
     "of emulators alone": ("ratio_to_emulators",),
+    "cycle, µs": ("cycle_microseconds",),
+    "× hard": ("times_hard",),
+    "range of ×": ("times_hard_spread",),
+    "memory × hard": ("memory_times_hard",),
     "compile, s": ("compile_seconds", "first_steps_seconds"),
 }
 
@@ -72,11 +84,20 @@ def main(argv: Sequence[str]) -> int:
     from lookrep.benchmarks import minatar
 
     envs.make(f"minatar/{arguments.game}")
-    cases = minatar.default_cases(jax.default_backend())
-    if arguments.agents:
-        asked = minatar.Case(1, arguments.agent, arguments.target, arguments.precision, arguments.game)
-        cases = [asked._replace(agents=n) for n in arguments.agents]
-    return _report(minatar.run(cases), arguments.json)
+    asked = minatar.Case(1, arguments.agent, arguments.target, arguments.precision, arguments.game)
+    cases = [asked._replace(agents=n) for n in arguments.agents]
+    if arguments.what == "methods":
+        return _methods(arguments, cases or [asked._replace(agents=512 if jax.default_backend() == "gpu" else 1)])
+    return _report(minatar.run(cases or minatar.default_cases(jax.default_backend())), arguments.json)
+
+
+def _methods(arguments: Arguments, cases: "list[Case]") -> int:
+    from lookrep import methods
+    from lookrep.benchmarks import methods as timed
+
+    for name in arguments.method:
+        methods.named(name)
+    return _report(timed.run(cases, arguments.method or timed.default_names()), arguments.json)
 
 
 def _atari(arguments: Arguments) -> int:
@@ -123,7 +144,7 @@ def _print_table(report: dict[str, Any]) -> None:
     found = [_cells(row) for row in report["rows"]]
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in dict.fromkeys(name for cells in found for name in cells):
-        table.add_column(name, justify="left" if name in ("agent", "target", "precision", "game") else "right")
+        table.add_column(name, justify="left" if name in WORDS else "right")
     for cells in found:
         table.add_row(*cells.values())
     console = Console(highlight=False)
