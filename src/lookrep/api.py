@@ -17,6 +17,7 @@ from lookrep import playing
 from lookrep.agents import Parts
 from lookrep.agents.parts import split
 from lookrep.config import RunConfig
+from lookrep.envs import spelling
 from lookrep.errors import UserError
 from lookrep.methods import Method
 from lookrep.playing import Trained, evaluation
@@ -49,7 +50,8 @@ def train(
     """Train a population of agents, to the end.
 
     Args:
-      env: `minatar/breakout`, `atari/Pong`, `gym/CartPole-v1`, or `my_module:MyEnv`.
+      env: `minatar/breakout`, `atari/Pong`, `gym/CartPole-v1`, or `my_module:MyEnv`. Names of Gymnasium's are
+        understood, too: `ALE/Pong-v5`.
       agent: the preset that the other settings start from.
       out: a new folder for settings, metrics and checkpoints. Without it nothing is written.
       network: a flax module, a function of `rngs` (nnx) or of `key` (Equinox) that makes a module, a pair
@@ -77,6 +79,11 @@ def train(
         "replicate_optimizer": replicate_optimizer, "target": target, "bootstrap": bootstrap,
         "regulariser": regulariser,
     }  # fmt: skip
+    if not isinstance(env, str):
+        raise UserError(f"env = {env!r:.60}: must be a name, such as minatar/breakout, or my_module:MyEnv for your own")
+    env = spelling.meant(env)
+    if on_row is not None and not callable(on_row):
+        raise UserError(f"on_row = {on_row!r:.60}: must be a function of a list of rows")
     named = {"env": env, "agent": agent, "agents": len(configs.games(env)), "method": method}
     config = configs.from_flat(named | settings, "train")
     agent_config, parts = split(config.settings, given)

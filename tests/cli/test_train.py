@@ -1,15 +1,19 @@
 """`lookrep train`: what can be said wrong is one line on stderr, status 2, and nothing is created."""
 
 import json
+import re
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from lookrep import config as configs
+from lookrep import methods
 from lookrep.cli import main, train
 from lookrep.cli.parsing import parse
 from lookrep.config import RunConfig
+from lookrep.envs import names
 from lookrep.training import memory
 
 
@@ -174,7 +178,48 @@ def test_resume_takes_nothing_but_steps(
     monkeypatch.chdir(tmp_path)
     config = RunConfig("minatar/breakout", settings=configs.preset("rainbow"))
     Path("config.json").write_text(json.dumps(configs.to_json(config)))
-    assert_refused(["--resume", ".", *more], "--restart, --trust and --quiet go with it", capsys, tmp_path)
+    assert_refused(["--resume", ".", *more], "--quiet go with it", capsys, tmp_path)
+
+
+# Help, and names
+
+
+def test_help_is_one_screen_with_all_names_and_flags_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "minatar/breakout", "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 100
+    shown = " ".join(" ".join(lines).split())
+    for name in (*configs.AGENTS, *methods.names(), *names.MINATAR_CHANNELS):
+        assert name in shown
+    every = {field.name for field in fields(train.Arguments)} | set(configs.setting_groups())
+    assert {flag.replace("-", "_") for flag in re.findall(r"--([a-z-]+)", shown)} <= every
+
+
+def test_all_of_the_help_has_a_sentence_for_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["train", "minatar/breakout", "--agent", "iqn", "--help-all"])
+    assert stop.value.code == 0
+    shown = " ".join(line.strip("│ ") for line in capsys.readouterr().out.splitlines())
+    for name in configs.setting_groups():
+        assert re.search(rf" --{name.replace('_', '-')}(,| ) *(--no-\S+|\S+) +[^(\s]", shown), name
+    assert "(default: iqn)" in shown
+
+
+def test_a_name_from_elsewhere_is_understood_and_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from lookrep.training import session as run
+
+    started: list[RunConfig] = []
+    monkeypatch.setattr(run, "start", lambda config, out, quiet: started.append(config) or True)
+    out = ["--out", str(tmp_path / "run")]
+    assert main(["train", *out, "ALE/Pong-v5"]) == 0
+    assert capsys.readouterr().err == "note: ALE/Pong-v5 is atari/Pong here\n"
+    assert main(["train", "minatar/Freeway", "--quiet", *out]) == 0
+    assert capsys.readouterr().err == ""
+    assert [config.env for config in started] == ["atari/Pong", "minatar/freeway"]
+    assert started[0].settings == configs.preset("dopamine-rainbow")
 
 
 # What flags mean

@@ -55,7 +55,7 @@ def test_it_is_found_beside_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ("name", "words"),
     [
         ("minatar/brekout", "environment 'minatar/brekout' is unknown: did you mean minatar/breakout?"),
-        ("breakout", "did you mean minatar/breakout?"),
+        ("breakout", "may mean two: write minatar/breakout or atari/Breakout"),
         ("chess", "choose from minatar/breakout, "),
         ("", "environment '' is unknown: choose from"),
         ("no_such_module:Env", "cannot import no_such_module (ModuleNotFoundError: No module named 'no_such_module')"),

@@ -12,12 +12,16 @@ from typing import Annotated
 import tyro
 
 from lookrep import config as configs
-from lookrep.cli.parsing import parse
+from lookrep.cli.parsing import optional, parse
+from lookrep.cli.train_help import short_help
 from lookrep.cli.train_words import in_order, without_effect
 from lookrep.config import RunConfig
+from lookrep.envs import spelling
 from lookrep.errors import UserError
 from lookrep.runs import names, trust
 from lookrep.runs.wandb import PROJECT
+
+HELP_ALL = "--help-all"
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,9 @@ class Arguments:
     lookrep train --resume runs/first
     """
 
-    out: Path | None = None
+    out: Annotated[Path | None, optional("DIR", "none, it must be given")] = None
     """folder of the new run"""
-    resume: Path | None = None
+    resume: Annotated[Path | None, optional("DIR", "none")] = None
     """folder of a run to go on with, with its own settings; only --steps may be given another value"""
     restart: tyro.conf.FlagCreatePairsOff[bool] = False
     """with --resume: begin that run anew; what it has come to is kept in a folder inside its own"""
@@ -41,19 +45,28 @@ class Arguments:
     """with --resume: if frames of its replay are damaged, go on without, and fill the replay again before learning"""
     trust: tyro.conf.FlagCreatePairsOff[bool] = False
     """with --resume or --config: run the modules that are named there, and not here"""
-    config: Path | None = None
+    config: Annotated[Path | None, optional("FILE", "none")] = None
     """a config.json (or a run that has one) to start the settings from, instead of a preset"""
-    agents_per_game: int | None = None
-    """instead of --agents: how many to train on each of several games (default: 1)"""
-    wandb: str | None = None
+    agents_per_game: Annotated[int | None, optional("N", "1")] = None
+    """instead of --agents: how many to train on each of several games"""
+    wandb: Annotated[str | None, optional("PROJECT", "none")] = None
     """project in Weights & Biases that rows of metrics go to as well (or the variable LOOKREP_WANDB)"""
     quiet: tyro.conf.FlagCreatePairsOff[bool] = False
-    """no progress"""
+    """no progress and no notes, only the last line"""
+    help_all: tyro.conf.FlagCreatePairsOff[bool] = False
+    """show this: every flag, with its default under the preset and method that are named"""
     run: Annotated[RunConfig, tyro.conf.arg(name="")] = field(default_factory=lambda: RunConfig(env=""))
 
 
 def main(argv: Sequence[str]) -> int:
+    if {"-h", "--help"} & set(argv) and HELP_ALL not in argv:
+        print(short_help())
+        return 0
     words = in_order(argv, Arguments)
+    if words[:1] == ["--env"]:
+        words[1] = _right_name(words[1], quiet="--quiet" in words)
+    if HELP_ALL in words:
+        words = [word for word in words if word != HELP_ALL] + ["--help"]
     arguments = parse(Arguments, words, "lookrep train", default=Arguments(run=_base(words)), flat=True)
     if arguments.wandb:
         os.environ[PROJECT] = arguments.wandb
@@ -92,6 +105,13 @@ def main(argv: Sequence[str]) -> int:
     if not arguments.quiet and (arguments.out / names.METRICS).exists():
         _show(arguments.run, arguments.out)
     return 0
+
+
+def _right_name(typed: str, *, quiet: bool) -> str:
+    name = spelling.meant(typed)
+    if name != typed and not quiet:
+        print(f"note: {typed} is {name} here", file=sys.stderr)
+    return name
 
 
 def _show(config: RunConfig, out: Path) -> None:

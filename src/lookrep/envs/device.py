@@ -5,7 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from lookrep.envs import gymnax, minatar, names
+from lookrep.envs import gymnax, minatar, names, spelling
 from lookrep.envs.protocol import Environment, Timestep
 from lookrep.errors import UserError
 from lookrep.importing import in_short, made
@@ -23,7 +23,7 @@ def make(name: str) -> Environment:
         if gymnax.has_interface(env):
             env = gymnax.adapted(name, *(env if isinstance(env, tuple) else (env,)))
         return _checked(name, env)
-    raise names.unknown(name)
+    raise spelling.unknown(name)
 
 
 def _checked(name: str, env: Any) -> Environment:

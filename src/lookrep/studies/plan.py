@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from lookrep import config as configs
 from lookrep.config import RunConfig
-from lookrep.envs import names
+from lookrep.envs import names, spelling
 from lookrep.errors import UserError
 from lookrep.runs.folder import planned
 from lookrep.studies import cost, definition
@@ -114,7 +114,7 @@ def check(study: Study) -> None:
     """Refuse what can be seen to be wrong without an engine: environments and settings."""
     for env in study.environments:
         if not (env.startswith(("atari/", "gym/", "gymnax/")) or ":" in env or env in names.MINATAR):
-            raise UserError(f"study {study.name}: {names.unknown(env)}")
+            raise UserError(f"study {study.name}: {spelling.unknown(env)}")
     for variant in study.variants:
         for env in study.environments:
             run_config(study, PlannedPopulation((env,), variant.name, 0, study.seeds))

@@ -61,7 +61,7 @@ def _trained(runs: list[Run], stop: Stop, quiet: bool) -> bool:
         seconds = display.seconds
     complete = at_steps == config.steps
     outs = [run.out for run in runs if run.out]
-    if summary is not None and not quiet:
+    if summary is not None:
         verb, place = "finished" if complete else "stopped after", outs[0] if len(outs) == 1 else outs[0].parent
         print(progress.finished(summary, agents, seconds, place, started_at_steps=started_at_steps, verb=verb))
     if not complete:
