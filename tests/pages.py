@@ -3,6 +3,10 @@
 Only numbers change, by the rules below; what stays untouched is everything that a page can get wrong.
 """
 
+import hashlib
+import shutil
+from pathlib import Path
+
 from lookrep import cli
 
 SMALL = {
@@ -12,7 +16,7 @@ SMALL = {
     "eval": {"--episodes": "1", "--max-steps": "40"},
     "study run": {"--size": "smoke", "--no-film": ""},
 }  # fmt: skip
-OWN = "my_nets:"  # what a page brings itself stays
+OWN = "my_"  # what a page brings itself, my_nets:Torso, stays
 A_HUNDREDTH = 100
 
 
@@ -31,10 +35,27 @@ def shortened(words: list[str]) -> list[str]:
             words += [flag, value]
         elif not words[words.index(flag) + 1].startswith(OWN):
             words[words.index(flag) + 1] = value
+    if kind == "study run":
+        words += ["--together", "100"]  # one process instead of one for each variant
     return [word for word in words if word]
 
 
-def run(words: list[str]) -> None:
-    """A `lookrep …` line of a page, shortened; the words as they stand on the page, `lookrep` among them."""
+def run(words: list[str], kept: Path) -> None:
+    """A `lookrep …` line of a page, shortened; the words as they stand on the page, `lookrep` among them.
+
+    What a command makes with `--out` is kept, and copied where another page has the same command.
+    """
     assert words[0] == "lookrep"
-    assert cli.main(shortened(words[1:])) == 0, " ".join(words)
+    short = shortened(words[1:])
+    if "--out" not in short or any(word.startswith(OWN) for word in short):
+        succeed(short)
+        return
+    place = short.index("--out")
+    out, made = short[place + 1], kept / hashlib.sha1(repr(short[:place] + short[place + 2 :]).encode()).hexdigest()
+    if not made.exists():
+        succeed([*short[:place], *short[place + 2 :], "--out", str(made)])
+    shutil.copytree(made, out)
+
+
+def succeed(words: list[str]) -> None:
+    assert cli.main(words) == 0, " ".join(words)

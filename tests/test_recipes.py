@@ -29,6 +29,11 @@ def recipe(title: str) -> str:
     return start + found[title] if title == TITLES[0] else found[title]
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick_compilation: dict[str, str]) -> Path:
     """An empty folder, where a study's own processes compile quickly, too."""
@@ -47,7 +52,7 @@ def left_something(words: list[str], folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("title", TITLES)
-def test_a_recipe_works_as_written_in_at_most_three_commands(title: str, here: Path) -> None:
+def test_a_recipe_works_as_written_in_at_most_three_commands(title: str, here: Path, kept: Path) -> None:
     text = recipe(title)
     for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         assert language == "python"
@@ -57,18 +62,18 @@ def test_a_recipe_works_as_written_in_at_most_three_commands(title: str, here: P
     commands = shell(text)
     assert 1 <= len(commands) <= 3
     for words in commands:
-        pages.run(words)
+        pages.run(words, kept)
         assert left_something(words, here), words
     if title == "More seeds":
         found = [(member.seed, member.status) for member in results.load(here / "studies/seeds").members]
         assert sorted(found) == [(seed, "finished") for seed in range(5) for _ in ("hard", "replicate-all")]
 
 
-def test_the_readme_works_from_top_to_bottom(here: Path) -> None:
+def test_the_readme_works_from_top_to_bottom(here: Path, kept: Path) -> None:
     """`make demo`, and the steps in full, are left to `make readme`; Python runs in tests/test_docs.py."""
     commands = [words for words in shell((ROOT / "README.md").read_text()) if words[0] == "lookrep"]
     assert len(commands) > 8
     for words in commands:
-        pages.run(words)
+        pages.run(words, kept)
         assert left_something(words, here), words
     assert metrics.read(here / "runs/first")["agent_steps"].max() == 600  # gone on with, after it had ended
