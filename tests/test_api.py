@@ -204,15 +204,48 @@ def test_an_exception_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
         ({"optimizer": "sgd"}, "optimizer = 'sgd': choose from adam, or write my_module:thing"),
         ({"network": "nowhere:Net"}, "network 'nowhere:Net': cannot import nowhere"),
         ({"target_network": MyTorso()}, "only --target replicate can follow"),
+        ({"env": 3}, "env = 3: must be a name, such as minatar/breakout"),
+        ({"on_row": 3}, "on_row = 3: must be a function of a list of rows"),
     ],
 )
 def test_wrong_parts_are_refused_in_one_line(arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(UserError) as caught:
-        lookrep.train("minatar/breakout", **({"steps": 100_000} | arguments))
+        lookrep.train(**({"env": "minatar/breakout", "steps": 100_000} | arguments))
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
     with pytest.raises(UserError, match="'optimiser' is no part: give network, target_network"):
         lookrep.load(".", optimiser=3)
+
+
+class GivesParameters(Half):
+    """The usual mistake: the new parameters, and not the state."""
+
+    def turn(self, state: Any, online: Any, batches: Any = None) -> Any:
+        return online
+
+
+class BeginsWithParameters(Half):
+    def init(self, online: Any, target: Any = None) -> Any:
+        return online
+
+
+class Grows(Half):
+    def turn(self, state: Any, online: Any, batches: Any = None) -> Any:
+        return state._replace(updates=state.updates + 0.5)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        (BeginsWithParameters(), "target rule: init gives a dict, must give a lookrep.targets.TargetState"),
+        (GivesParameters(), "target rule: turn gives a dict, must give a lookrep.targets.TargetState"),
+        (Grows(), "target rule: after turn, state.updates is float32[], must be as before: int32[]"),
+    ],
+)
+def test_what_a_rule_of_ones_own_gives_is_checked_before_jax_does(rule: Any, words: str) -> None:
+    with pytest.raises(UserError) as caught:
+        lookrep.train("minatar/breakout", agent="dqn", network="mlp:8", target=rule, **SMALL)
+    assert str(caught.value) == words
 
 
 def test_own_parts_have_names_on_the_command_line(tmp_path: Path) -> None:

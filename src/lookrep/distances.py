@@ -90,6 +90,7 @@ def squared(apply: Apply, online_apply: Apply | None = None, actions: Actions = 
     """
 
     def single(function: Apply) -> Apply:
+        _function(function)
         return lambda params, inputs: function(params, inputs)[..., None]
 
     online = None if online_apply is None else single(online_apply)
@@ -105,6 +106,8 @@ def categorical(
     >>> round(float(distance.gap(jnp.array([[[0.0, 0.0]]]), jnp.array([[[0.0, 9.0]]]), None)), 3)
     0.5
     """
+    if jnp.ndim(atoms) != 1:
+        raise UserError(f"atoms = {atoms!r:.60}: must be the returns of all logits, as jnp.linspace(-10, 10, 51)")
     return build(cross_entropy, lambda logits: jax.nn.softmax(logits) @ atoms, apply, online_apply, actions=actions)
 
 
@@ -146,7 +149,8 @@ def build(
     """
     if actions not in get_args(Actions):
         raise UserError(f"actions = {actions!r}: must be 'all', 'all-summed' or 'one'")
-    apply_online = apply if online_apply is None else online_apply
+    apply = _function(apply)
+    apply_online = apply if online_apply is None else _function(online_apply)
 
     def outputs(target_params: Any, online_params: Any, batch: Any) -> tuple[jax.Array, jax.Array]:
         inputs, taken = _pair(batch) if actions == "one" else (batch, None)
@@ -190,6 +194,12 @@ def mean_over_legal(per_action: jax.Array, legal: jax.Array) -> jax.Array:
     """
     exists = jnp.arange(per_action.shape[1]) < legal
     return jnp.where(exists, per_action, 0.0).sum() / (legal * per_action.shape[0])
+
+
+def _function(apply: Any) -> Apply:
+    if not callable(apply):
+        raise UserError(f"a distance needs functions apply(params, inputs), not {apply!r:.60}")
+    return apply
 
 
 def _pair(batch: Any) -> tuple[Any, jax.Array]:

@@ -288,17 +288,14 @@ def test_asked_to_stop_while_one_of_several_is_saved_all_are_saved_at_the_same_s
 def test_asked_to_stop_what_comes_next_is_not_begun(
     engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = []
-
-    def trained(runs: list[Any], *_: Any) -> bool:
-        begun.append(runs)
-        signal.raise_signal(signal.SIGTERM)
-        return True
-
-    monkeypatch.setattr(run, "_trained", trained)
-    monkeypatch.setattr(envs, "on_host", lambda env: True)  # each has a program of its own
-    assert not run.together([(tmp_path / name, engine.config) for name in "ab"], quiet=True)
-    assert len(begun) == 1
+    """A run that was cut is at another step than a new one: they go on one after the other."""
+    cut(monkeypatch, engine, tmp_path / "cut", 1600, killed)
+    before = rows(tmp_path / "cut")
+    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 800, ctrl_c))
+    assert not run.together([(tmp_path / "cut", None), (tmp_path / "new", engine.config)], quiet=True)
+    assert rows(tmp_path / "new")[-1]["agent_steps"] == 800
+    assert rows(tmp_path / "cut") == before
+    assert before[-1]["agent_steps"] == 1200
 
 
 def test_a_new_end_that_cannot_be_written_down_is_one_line(

@@ -95,7 +95,8 @@ class Agent:
             before=jax.tree.map(jnp.array, params) if self.wants_reference else None,
             target_updates=None if method.optimizer_at_turn == "keep" else jnp.int32(0),
         )
-        return AgentState(params, optimizer, self.rule(self._numbers).init(params, other), memory)
+        target = rules.checked("init", self.rule(self._numbers).init(params, other))
+        return AgentState(params, optimizer, target, memory)
 
     def compute(self, params: Any) -> Any:
         """The parameters that matrix products use: themselves, or a bfloat16 copy."""
@@ -241,8 +242,7 @@ class Agent:
         self, target: targets.TargetState, online: Any, batches: Callable[[Any], Any], numbers: Numbers | None = None
     ) -> targets.TargetState:
         """The target follows: a copy, or K_R gradient steps on `batches(0)`, `batches(1)` …"""
-        state: targets.TargetState = self.rule(numbers or self._numbers).turn(target, online, batches)
-        return state
+        return rules.checked("turn", self.rule(numbers or self._numbers).turn(target, online, batches), target)
 
     # Diagnostics
 

@@ -1,13 +1,16 @@
 """What an agent's settings say about its target: which rule, and by which distance it learns."""
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from lookrep import distances, networks, targets
 from lookrep.agents.numbers import Numbers
 from lookrep.agents.parts import rule_of
+from lookrep.errors import UserError
 from lookrep.methods import regularisers
 
 if TYPE_CHECKING:
@@ -53,6 +56,25 @@ def rule(agent: "Agent", part: Any) -> Callable[[Numbers], Any]:
         return targets.distilled(steps, method.averaged_networks) if method.averaged_networks > 1 else steps
 
     return replicate
+
+
+def checked(what: str, found: Any, before: targets.TargetState | None = None) -> targets.TargetState:
+    """What a method of a rule gave; a user's mistake is told here, before JAX tells it."""
+    if not isinstance(found, targets.TargetState):
+        raise UserError(f"target rule: {what} gives a {type(found).__name__}, must give a lookrep.targets.TargetState")
+    if before is not None:
+        for (path, old), (_, new) in itertools.zip_longest(_described(before), _described(found), fillvalue=("", "")):
+            if old != new:
+                raise UserError(f"target rule: after {what}, state{path} is {new or 'gone'}, must be as before: {old}")
+    return found
+
+
+def _described(state: targets.TargetState) -> list[tuple[str, str]]:
+    """Where each array is, with its shape and type."""
+    return [
+        (jax.tree_util.keystr(path), f"{jnp.result_type(leaf)}{list(jnp.shape(leaf))}")
+        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+    ]
 
 
 def distance(agent: "Agent") -> distances.Distance:

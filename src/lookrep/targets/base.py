@@ -80,6 +80,8 @@ def update(
     [0, 0, 1, 0, 1, 0]
     """
     schedule = as_schedule(rule.every_updates)
+    if not hasattr(state, "params"):
+        raise UserError(f"state is a {type(state).__name__}: must be what init gave: update(state, online, n)")
     if trees.is_concrete((online_updates, new_updates)):
         now, new = int(online_updates), int(new_updates)
         return trees.detached(rule.turn(state, online, batches) if schedule.crossed(now - new, now) else state)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from lookrep.errors import UserError
 from lookrep.targets import trees
@@ -35,8 +35,8 @@ def polyak(tau: Any, every_updates: int | Schedule = 1) -> "ParameterRule":
     [0.25, 0.25]
     """
     as_schedule(every_updates)
-    if trees.is_concrete(tau) and jnp.ndim(tau) == 0 and not 0.0 < float(tau) <= 1.0:
-        raise UserError(f"tau = {float(tau)}: must be in (0, 1], the fraction taken from the online network")
+    if not trees.is_numeric(tau) or (trees.is_concrete(tau) and not np.all((tau > 0.0) & (tau <= 1.0))):
+        raise UserError(f"tau = {tau!r}: must be in (0, 1], the fraction taken from the online network")
     return ParameterRule("polyak", every_updates, tau)
 
 

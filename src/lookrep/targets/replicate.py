@@ -41,8 +41,8 @@ def until(*, gap: float, most_updates: int) -> Until:
     >>> until(gap=0.01, most_updates=1_000)
     Until(gap=0.01, most_updates=1000)
     """
-    if trees.is_concrete(gap) and not np.all(np.asarray(gap) >= 0):
-        raise UserError(f"gap = {gap}: must be at least 0")
+    if not trees.is_numeric(gap) or (trees.is_concrete(gap) and not np.all(np.asarray(gap) >= 0)):
+        raise UserError(f"gap = {gap!r}: must be a number of at least 0")
     return Until(gap, _steps("most_updates", most_updates))
 
 
@@ -88,6 +88,8 @@ def replicate(
         raise UserError(f"optimizer = {_shown(optimizer)}: must be an optax transformation, such as optax.adam(1e-3)")
     if start not in ("target", "online"):
         raise UserError(f"start = {start!r}: must be 'target' or 'online'")
+    if step_scale is not None and not callable(step_scale):
+        raise UserError(f"step_scale = {step_scale!r}: must be a function of k, such as an optax schedule")
     distance = None if distance is None else _distance(distance)
     return Replicate(every_updates, updates, optimizer, distance, step_scale, reset_optimizer, start, axis_name)
 

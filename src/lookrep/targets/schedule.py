@@ -105,8 +105,8 @@ def growing(first_updates: int, factor: float, most_updates: int) -> Schedule:
     """
     first = positive_integer("first_updates", first_updates)
     most = positive_integer("most_updates", most_updates)
-    if not factor > 1.0:
-        raise UserError(f"factor = {factor}: must be above 1, so that the period grows")
+    if not isinstance(factor, (int, float)) or not factor > 1.0:
+        raise UserError(f"factor = {factor!r}: must be a number above 1, so that the period grows")
     times: list[int] = []
     period = float(first)
     while round(period) < most:

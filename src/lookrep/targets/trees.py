@@ -24,6 +24,12 @@ def is_learned(leaf: Any) -> bool:
     return is_array(leaf) and jnp.issubdtype(leaf.dtype, jnp.inexact)
 
 
+def is_numeric(value: Any) -> bool:
+    """A number or an array of numbers, traced or not; True and False are none."""
+    kind = value.dtype if is_array(value) else np.asarray(value).dtype
+    return bool(jnp.issubdtype(kind, jnp.number))
+
+
 def is_concrete(tree: Any) -> bool:
     """Whether all its numbers are known, as they are outside of `jit`, `vmap` and `grad`."""
     return not any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(tree))
