@@ -110,7 +110,7 @@ class FrameLog:
 def read(
     folder: Path, segments: Iterable[Segment], end_step: int, capacity_steps: int, agents: int, begin_step: int = 0
 ) -> Iterator[tuple[int, int, np.ndarray]]:
-    """The last `capacity_steps` steps before `end_step`, or as many as there are since `begin_step`, of that many agents.
+    """The last `capacity_steps` steps before `end_step`, or as many as there are since `begin_step`, of these agents.
 
     They come in pieces that fit into a ring where step t is at t % capacity: (position, first agent, uint8 [steps,
     agents, cells]).

@@ -119,7 +119,7 @@ class HostEngine:
     def place(self, tree: Snapshot | None, meta: dict[str, Any], folder: Path) -> HostState:
         """A restored state where it is computed on, with its environments played to where they were; or a new one.
 
-        With `refilled_at` in `meta`, the replay was emptied at that step: it is filled again before anything is learned.
+        With `refilled_at` in `meta`, the replay was emptied at that step: it is filled again before it is learned from.
         """
         if tree is None:
             return self._started(self._fresh(), None, folder)

@@ -1,0 +1,96 @@
+"""A disk that fills up: a file system of a few MiB of its own, mounted in a namespace of its own.
+
+unshare -m python -m chaos.disk FOLDER SEED TRIES      prints a JSON list: tries, failures
+"""
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from chaos import subjects
+from chaos.world import Subject, Tally, World, check, checkpoints, one_line, same
+
+MIB = 1 << 20
+ENOUGH_MIB = 64
+
+
+def attack(world: World, tally: Tally, tries: int) -> None:
+    """In a process that may mount; skipped, with the reason, where that is not possible."""
+    world.whole(subjects.minatar())
+    if shutil.which("unshare") is None:
+        tally.skipped = "no unshare"
+        return
+    command = ["unshare", "-m", sys.executable, "-m", "chaos.disk", str(world.folder), str(world.seed), str(tries)]
+    path = str(Path(__file__).parents[1])
+    environment = {**world.environment, "PYTHONPATH": ":".join([path, world.environment.get("PYTHONPATH", "")])}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    if done.returncode == 3 or "unshare failed" in done.stderr:
+        tally.skipped = (done.stderr.strip().splitlines() or ["cannot mount"])[-1]
+    elif done.returncode:
+        tally.tries, tally.failures = 1, [done.stderr[-1500:]]
+    else:
+        tally.tries, tally.failures = json.loads(done.stdout)
+
+
+def main() -> int:
+    folder, seed, tries = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    world = World(folder, seed)
+    small = folder / "small-disk"
+    small.mkdir(exist_ok=True)
+    failures = []
+    for number in range(tries):
+        mounted = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={ENOUGH_MIB}m", "chaos", str(small)], capture_output=True, text=True
+        )
+        if mounted.returncode:
+            print(mounted.stderr.strip() or "mount failed", file=sys.stderr)
+            return 3
+        try:
+            _fill(world, small, world.random("full disk", number), number % 2 == 1)
+        except AssertionError as error:
+            failures.append(f"full disk, try {number}: {error}")
+        finally:
+            subprocess.run(["umount", "-l", str(small)], check=True)
+    print(json.dumps([tries, failures]))
+    return 0
+
+
+def _fill(world: World, small: Path, rng: random.Random, whole_study: bool) -> None:
+    subject = subjects.study(world.folder / "on-disk") if whole_study else subjects.minatar()
+    out = small / "run"
+    _size(small, rng.uniform(0.2, 8.0) * (2 if whole_study else 1))
+    words = subject.begin(out)
+    found = world.run(words)
+    if not whole_study:
+        if found.status == 2:
+            one_line(found)
+    else:
+        check(found.status in (0, 1, 2), f"not said in a line: {found}")
+    if found.status == 0:
+        same(subject, out, world.whole(subject))
+        return
+    _size(small, ENOUGH_MIB)  # room again
+    same_place = _again(subject, out)
+    world.done(same_place)
+    same(subject, out, world.whole(subject))
+
+
+def _again(subject: Subject, out: Path) -> list[str]:
+    if not subject.alone:
+        return subject.go_on(out) if (out / "study.toml").exists() else subject.begin(out)
+    if not (out / "config.json").exists():
+        return subject.begin(out)
+    began = (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").stat().st_size
+    return subject.go_on(out) + (["--restart"] if began and not checkpoints(out) else [])
+
+
+def _size(small: Path, mib: float) -> None:
+    options = f"remount,size={int(mib * MIB)}"
+    subprocess.run(["mount", "-o", options, str(small)], check=True, capture_output=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
