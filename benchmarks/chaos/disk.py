@@ -40,8 +40,10 @@ def main() -> int:
     world = World(folder, seed)
     small = folder / "small-disk"
     small.mkdir(exist_ok=True)
-    failures = []
-    for number in range(tries):
+    failures: list[str] = []
+    full, number = 0, -1
+    while full < tries and number < 5 * tries:
+        number += 1
         mounted = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", f"size={ENOUGH_MIB}m", "chaos", str(small)], capture_output=True, text=True
         )
@@ -49,19 +51,20 @@ def main() -> int:
             print(mounted.stderr.strip() or "mount failed", file=sys.stderr)
             return 3
         try:
-            _fill(world, small, world.random("full disk", number), number % 2 == 1)
-        except AssertionError as error:
+            full += _fill(world, small, world.random("full disk", number), number % 3 == 2)
+        except (AssertionError, OSError, ValueError) as error:
+            full += 1
             failures.append(f"full disk, try {number}: {error}")
         finally:
             subprocess.run(["umount", "-l", str(small)], check=True)
-    print(json.dumps([tries, failures]))
+    print(json.dumps([full, failures]))
     return 0
 
 
-def _fill(world: World, small: Path, rng: random.Random, whole_study: bool) -> None:
+def _fill(world: World, small: Path, rng: random.Random, whole_study: bool) -> int:
     subject = subjects.study(world.folder / "on-disk") if whole_study else subjects.minatar()
     out = small / "run"
-    _size(small, rng.uniform(0.2, 8.0) * (2 if whole_study else 1))
+    _size(small, rng.uniform(0.2, 12.0) * (2 if whole_study else 1))
     words = subject.begin(out)
     found = world.run(words)
     if not whole_study:
@@ -71,11 +74,11 @@ def _fill(world: World, small: Path, rng: random.Random, whole_study: bool) -> N
         check(found.status in (0, 1, 2), f"not said in a line: {found}")
     if found.status == 0:
         same(subject, out, world.whole(subject))
-        return
+        return 0
     _size(small, ENOUGH_MIB)  # room again
-    same_place = _again(subject, out)
-    world.done(same_place)
+    world.done(_again(subject, out))
     same(subject, out, world.whole(subject))
+    return 1
 
 
 def _again(subject: Subject, out: Path) -> list[str]:

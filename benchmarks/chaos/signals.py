@@ -1,5 +1,6 @@
 """Signals, a closed terminal and readers that go away: what is asked to stop saves and goes on later."""
 
+import contextlib
 import os
 import pty
 import random
@@ -46,10 +47,8 @@ def closed_terminal(world: World, subject: Subject, rng: random.Random) -> int:
     wanted = rng.randrange(1, 15)
 
     def far_enough() -> bool:
-        try:
+        with contextlib.suppress(OSError):
             os.read(leader, 65536)
-        except OSError:
-            pass
         return len(rows(out)) >= wanted
 
     reached = until(far_enough, process)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import itertools
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from lookrep import config as configs
 from lookrep import playing
 from lookrep.analysis import results
 from lookrep.errors import UserError
+from lookrep.runs import checkpoint
 from lookrep.runs import folder as runs
 from lookrep.studies import definition, folder, hardware
 from lookrep.studies.execute import growth, local, worker
@@ -138,18 +140,26 @@ def test_a_study_that_is_interrupted_goes_on_where_it_was(
     assert [len(s.get("finished", [])) for s in results.load(out).sittings] == [0, 1, 1]
 
 
+@pytest.fixture(scope="module")
+def joint(tmp_path_factory: pytest.TempPathFactory, quick_compilation: dict[str, str]) -> Path:
+    """The same study with both variants in one program."""
+    out = tmp_path_factory.mktemp("joint") / "uncut"
+    definition = write_study(out.parent)
+    completed("run", definition, "--out", out, "--together", "4", "--no-film", environment=quick_compilation)
+    return out
+
+
 def test_variants_trained_in_one_program_are_killed_and_resumed_without_a_trace(
-    whole: Path, tmp_path: Path, quick_compilation: dict[str, str]
+    whole: Path, joint: Path, tmp_path: Path, quick_compilation: dict[str, str]
 ) -> None:
     definition = write_study(tmp_path)
     flags = ("--together", "4", "--no-film")
-    completed("run", definition, "--out", tmp_path / "uncut", *flags, environment=quick_compilation)
     for name in POPULATIONS:  # the same run as alone, but for rounding
-        ours, theirs = (rows(out / "populations" / name) for out in (tmp_path / "uncut", whole))
+        ours, theirs = (rows(out / "populations" / name) for out in (joint, whole))
         assert [row["agent_steps"] for row in ours] == [row["agent_steps"] for row in theirs]
         assert [row["target_updates"] for row in ours] == [row["target_updates"] for row in theirs]
         assert ours[:10] == theirs[:10]  # the warm-up
-        assert saved(tmp_path / "uncut" / "populations" / name) == ["000000006000"]
+        assert saved(joint / "populations" / name) == ["000000006000"]
     out = tmp_path / "cut"
     process = start("run", definition, "--out", out, *flags, environment=quick_compilation)
     wait_until(lambda: bool(saved(out / "populations" / POPULATIONS[1])), process)
@@ -158,7 +168,38 @@ def test_variants_trained_in_one_program_are_killed_and_resumed_without_a_trace(
     for name in POPULATIONS:
         assert f"failed: {name}: ended by SIGKILL" in said
     completed("run", out, *flags, environment=quick_compilation)
-    assert same_metrics(out, tmp_path / "uncut")
+    assert same_metrics(out, joint)
+
+
+class Killed(BaseException):
+    """As sudden as SIGKILL: nothing that is meant for errors catches it."""
+
+
+@pytest.mark.parametrize("saves", [1, 3])
+def test_killed_between_the_saves_of_a_program_its_variants_go_on_together(
+    saves: int, joint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of two has a checkpoint that the second lacks: the very first one, and a later one."""
+    asked, out = definition.load(joint), tmp_path / "study"
+    folder.prepare(out, asked)
+    options, save, made = execute.Options(together=4), checkpoint.save, itertools.count(1)
+
+    def killed(*arguments: Any) -> Path:
+        if next(made) > saves:
+            raise Killed
+        return save(*arguments)
+
+    _, (job,) = execute.work(asked, out, options, hardware.detect())
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint, "save", killed)
+        with pytest.raises(Killed):
+            worker.train(job)
+    first, second = (out / "populations" / name for name in POPULATIONS)
+    assert len(saved(first)) == len(saved(second)) + 1
+    _, (job,) = execute.work(asked, out, options, hardware.detect())
+    assert list(job.populations) == list(POPULATIONS)
+    assert worker.train(job)
+    assert same_metrics(out, joint)
 
 
 @pytest.fixture

@@ -65,19 +65,46 @@ def finished(run: Path) -> bool:
     return not config.get("checkpoint_interval_steps") or saved or not checkpoints.exists()
 
 
+def saves(run: Path) -> list[int]:
+    """The steps of its checkpoints, oldest first."""
+    found = [path.parent.name for path in run.glob(f"{names.CHECKPOINTS}/*/{names.MANIFEST}")]
+    return sorted(int(name) for name in found if name.isdecimal())  # others are being written
+
+
 def saved_at(run: Path) -> int:
     """The steps of its newest checkpoint; 0 if there is none."""
-    found = [path.parent.name for path in run.glob(f"{names.CHECKPOINTS}/*/{names.MANIFEST}")]
-    return max((int(name) for name in found if name.isdecimal()), default=0)  # others are being written
+    return max(saves(run), default=0)
 
 
 def keeps_replay(run: Path) -> bool:
     """Whether its newest checkpoint has what further training needs."""
+    meta = _newest_meta(run)
+    return meta is not None and meta.get("replay") != "dropped"
+
+
+def half_saved(run: Path) -> bool:
+    """Whether its newest checkpoint is one of several that were to be made at once, for runs that share a program, and
+    the process was killed before it had made the others."""
+    meta, found = _newest_meta(run), [0, 0, *saves(run)]
+    beside = (meta or {}).get("beside", ())
+    others = [run.parent / str(name) for name in beside] if isinstance(beside, list) else []
+    return any(found[-2] <= saved_at(other) < found[-1] <= last_steps(other) for other in others)
+
+
+def forget_newest(run: Path) -> None:
+    """Go back to the checkpoint before. Whoever asks holds the folder."""
+    newest = run / names.CHECKPOINTS / names.of_step(saved_at(run))
+    with writing(f"run '{run}'"):
+        doomed = newest.rename(newest.with_suffix(".half.tmp"))  # killed here, it is no checkpoint any more
+        shutil.rmtree(doomed, ignore_errors=True)
+
+
+def _newest_meta(run: Path) -> dict[str, Any] | None:
     manifest = run / names.CHECKPOINTS / names.of_step(saved_at(run)) / names.MANIFEST
     try:
-        return from_json(manifest.read_bytes())["meta"].get("replay") != "dropped"
-    except (OSError, ValueError, KeyError, AttributeError):
-        return False
+        return dict(from_json(manifest.read_bytes())["meta"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def last_rows(run: Path, agents: int = 1) -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@ class MetricsWriter:
             elif resume_at_steps is not None and self._path.exists():
                 _cut_after(self._path, resume_at_steps)
             self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 (closed by `close`)
-            self._mark = _marked(self._path)
+            self._mark = mark or _marked(self._path)  # a row that another writer adds meanwhile is noticed
         except OSError as error:
             raise _cannot("write", self._path, error) from error
         self._events = _Events(run, resume_at_steps, note)

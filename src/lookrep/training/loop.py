@@ -236,11 +236,13 @@ def train(program: Program, stop: Stop, watch: Watch) -> int:
             watch.note(note)
 
         def save(stopping: bool) -> None:
+            due = [run.out.name for run in runs if run.out and run.saves(at_steps, stopping)]
             for i, (run, writer) in enumerate(zip(runs, writers, strict=True)):
                 if run.out and run.saves(at_steps, stopping):
                     mark = writer.synced()._asdict()
                     tree, meta = engine.saved(engine.part(state, i), run.out)
                     meta |= {"agent_steps": at_steps, "metrics": mark, "settings": versions.settings(run.config)}
+                    meta |= {"beside": due} if len(due) > 1 else {}
                     checkpoint.save(run.out / names.CHECKPOINTS, at_steps, tree, meta)
                     run.saved_at = at_steps
 

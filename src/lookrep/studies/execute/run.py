@@ -118,7 +118,7 @@ def work(
         if name in ways or not runs.finished(places[name])
     }
     every = unfinished | {name: plan.run_config(asked, population) for name, population in new.items()}
-    begun_at = {name: 0 if ways.get(name) == "again" else runs.saved_at(places[name]) for name in every}
+    begun_at = {name: 0 if ways.get(name) == "again" else _goes_on_at(places[name]) for name in every}
     # What is wrong, or is being trained by someone else, must not hold up others.
     apart = [name for name in every if folders.went_wrong(out, name) or runs.is_running(places[name])]
     jobs = []
@@ -130,6 +130,11 @@ def work(
             given[name] = configs.to_json(configs.replace(every[name], checkpoint_interval_steps=steps))
         jobs.append(TrainingJob(str(out.resolve()), given, options.keep_replay))
     return mine | new, jobs
+
+
+def _goes_on_at(run: Path) -> int:
+    """The step that its worker will take it up from."""
+    return [0, 0, *runs.saves(run)][-2 if runs.half_saved(run) else -1]
 
 
 @contextlib.contextmanager

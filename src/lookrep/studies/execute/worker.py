@@ -44,9 +44,13 @@ def train(job: TrainingJob) -> bool:
 
     with contextlib.ExitStack() as claims:
         wanted: list[tuple[Path, configs.RunConfig | None]] = []
-        for name, config in job.populations.items():
-            out = study / folder.POPULATIONS / name
+        places = {name: study / folder.POPULATIONS / name for name in job.populations}
+        for out in places.values():
             claims.enter_context(runs.claim(out))
+        for out in [out for out in places.values() if runs.half_saved(out)]:  # they go on at the same step, together
+            runs.forget_newest(out)
+        for name, config in job.populations.items():
+            out = places[name]
             if runs.finished(out):
                 continue
             begun = (out / names.CONFIG).exists()
