@@ -6,15 +6,17 @@ STAMP := $(VENV)/.installed
 DEMO := out/demo
 # Short, so that it fits a demo: a few minutes on two cores. Not the settings of a real study.
 DEMO_STUDY := minatar-targets --variant hard polyak replicate-all recipe --seeds 3 --steps 20_000
-STUDIES := exact minatar-targets minatar-baselines minatar-kr minatar-recipe minatar-lag minatar-width network-pairs \
-  paper-ablation paper-kr paper-norms paper-55 atari-parity
+STUDIES := exact minatar-targets minatar-baselines minatar-kr minatar-recipe minatar-lag minatar-horizon minatar-width \
+  minatar-scaling-tuning minatar-scaling minatar-methods-tuning minatar-methods minatar-resets minatar-trust \
+  minatar-small-targets minatar-distilled network-pairs paper-ablation paper-kr paper-norms paper-55 paper-readings \
+  atari-parity
 
 .PHONY: help demo test smoke lint types docs readme wheel clean
 
 help:
 	@echo "make demo   install, then the paper's two exact examples, a small study on MinAtar, and its report"
 	@echo "make test   install, then the tests"
-	@echo "make smoke  install, then every built-in study in its smallest size (5 to 10 minutes)"
+	@echo "make smoke  install, then every built-in study in its smallest size (10 to 20 minutes)"
 	@echo "make docs   the guides, reference and results as a site with search: out/site/index.html"
 	@echo "make readme README.md's commands as they stand, in a fresh copy and environment"
 	@echo "make wheel  the wheel in empty environments, alone and with [train]"

@@ -84,12 +84,12 @@ def ours(theirs_python: str) -> None:
 
 
 def games(theirs_python: str, folder: Path) -> dict[str, str]:
-    from lookrep.envs.host.atari import Atari
+    from lookrep.envs.host.atari import Atari, Rules
 
     found = {}
     _run_theirs(theirs_python, "games", folder)
     for game, theirs in json.loads((folder / "games.json").read_text()).items():
-        env = Atari(game, stickiness=0.0)
+        env = Atari(game, Rules(sticky_actions=0.0))
 
         def act(action: int, env: Atari = env) -> tuple[np.ndarray, float, bool]:
             outcome = env.step(action)

@@ -306,7 +306,8 @@ def test_agents_md_says_which_flags_a_preset_stands_for(agent: str, monkeypatch:
     flags = agents_rows()[agent][0].strip("`").split()
     monkeypatch.setattr(train, "parse", parse_and_stop)
     with pytest.raises(Understood) as understood:
-        train.main(["minatar/breakout", "--agent", "dqn", *flags])
+        env = "minatar/breakout" if config.preset(agent).atari == config.AtariConfig() else "atari/Breakout"
+        train.main([env, "--agent", "dqn", *flags])
     assert understood.value.args[0].run.settings == config.preset(agent)
 
 

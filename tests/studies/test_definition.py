@@ -1,6 +1,7 @@
 """Definitions of studies: the built-in ones say what the paper did, and a wrong entry is one line that names it."""
 
 import dataclasses
+import re
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ def test_there_is_a_study_for_every_experiment_of_the_paper_and_for_ours() -> No
     assert set(definition.names()) == {
         "paper-ablation", "paper-kr", "paper-norms", "paper-55", "minatar-targets", "minatar-kr", "exact",
         "network-pairs", "minatar-baselines", "minatar-recipe", "minatar-lag", "minatar-width", "atari-parity",
+        "paper-readings", "minatar-horizon", "minatar-methods", "minatar-methods-tuning", "minatar-resets",
+        "minatar-trust", "minatar-scaling", "minatar-scaling-tuning", "minatar-small-targets", "minatar-distilled",
     }  # fmt: skip
 
 
@@ -293,3 +296,47 @@ def test_any_text_survives_the_file() -> None:
     for field in ("title", "question"):  # which a terminal would obey
         with pytest.raises(UserError, match=rf"^study.toml: {field} = .*\\x1b\[2J.*: has control characters$"):
             definition.from_toml(definition.to_toml(dataclasses.replace(study, **{field: controls})))
+
+
+# Sweeps
+
+
+SWEPT = """
+environments = ["minatar/breakout"]
+baseline = "hard"
+[variants.hard]
+[variants.trust]
+label = "KL"
+method = "value-proximal"
+sweep = { kappa = [0.1, 1.0], target_period_updates = [50, 100] }
+[sizes.smoke]
+variants = ["hard", "trust.kappa-0.1.target_period_updates-100"]
+"""
+
+
+def test_a_sweep_is_a_variant_for_every_combination() -> None:
+    found = definition.from_toml(SWEPT)
+    assert [(v.name, v.label) for v in found.variants[1:]] == [
+        (
+            f"trust.kappa-{kappa}.target_period_updates-{period}",
+            f"KL, kappa = {kappa}, target_period_updates = {period}",
+        )
+        for kappa in ("0.1", "1")
+        for n in (50, 100)
+    ]
+    assert found.variants[2].changes == {"method": "value-proximal", "kappa": 0.1, "target_period_updates": 100}
+    assert definition.from_toml(definition.to_toml(found)) == found
+    smoke = definition.from_toml(SWEPT, "smoke")
+    assert [v.name for v in smoke.variants] == ["hard", "trust.kappa-0.1.target_period_updates-100"]
+
+
+@pytest.mark.parametrize("wrong", ["3", "{ kappa = 0.1 }", "{ kappa = [] }"])
+def test_a_sweep_that_is_no_table_of_lists_is_one_clear_line(wrong: str) -> None:
+    text = re.sub(r"sweep = .*", f"sweep = {wrong}", SWEPT)
+    with pytest.raises(UserError, match=r"variants\.trust: sweep = .*: must be a table of lists"):
+        definition.from_toml(text)
+
+
+def test_a_sweep_over_what_is_no_setting_is_refused() -> None:
+    with pytest.raises(UserError, match="unknown entry 'kapa', did you mean 'kappa'"):
+        definition.from_toml(SWEPT.replace("kappa =", "kapa ="))

@@ -14,6 +14,8 @@ SCHEDULES = {
     "listed": targets.Schedule(times=(1, 4, 5)),
     "listed, then every 3": targets.Schedule(times=(2, 9), every=3),
     "growing": targets.growing(3, 1.5, 20),
+    "the last 3 of 10": targets.Schedule(every=10, last=3),
+    "all 4 of 4": targets.Schedule(every=4, last=4),
 }
 LAST = 80
 
@@ -24,9 +26,9 @@ def counted(schedule):
     for n in range(1, LAST + 1):
         since += 1
         late = not schedule.times or n > schedule.times[-1]
-        if n in schedule.times or (late and since == schedule.every):
+        if n in schedule.times or (late and schedule.every and since > schedule.every - schedule.last):
             turns.append(n)
-            since = 0
+            since = 0 if n in schedule.times or since == schedule.every else since
         elif not late:
             since = 0
     return turns

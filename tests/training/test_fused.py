@@ -130,6 +130,9 @@ def test_epsilon_falls_by_dopamines_formula(three: FusedEngine) -> None:
 
 TARGETS = {
     "hard, 7": TargetConfig("hard", target_period_updates=7),
+    "spread": TargetConfig(
+        "replicate", target_period_updates=10, replicate_updates=8, replicate_spread_updates=4, replicate_batch_size=8
+    ),
     "hard, 10": TargetConfig("hard", target_period_updates=10),
     "polyak": TargetConfig("polyak", tau=0.1),
     "polyak, 3": TargetConfig("polyak", tau=0.3, polyak_period_updates=3),
@@ -141,8 +144,29 @@ TARGETS = {
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 def test_online_and_target_are_those_of_a_slow_loop_of_one_update_at_a_time(target: TargetConfig) -> None:
+    check_against_a_slow_loop(target)
+
+
+@pytest.mark.parametrize("name", ["hard, 10", "polyak, 2", "replicate, 6"])
+def test_so_they_are_with_two_updates_in_a_row(name: str) -> None:
+    targets = {
+        "polyak, 2": TargetConfig("polyak", tau=0.3, polyak_period_updates=2),
+        "replicate, 6": TargetConfig("replicate", target_period_updates=6, replicate_updates=3, replicate_batch_size=8),
+    }
+    check_against_a_slow_loop((TARGETS | targets)[name], in_a_row=2)
+
+
+def test_a_turn_cannot_come_within_a_row_of_updates() -> None:
+    for target in (TARGETS["hard, 7"], TARGETS["polyak"], TARGETS["growing"], TARGETS["spread"]):
+        run = RunConfig("probes:Endless", "dqn", steps=4000, settings=settings("dqn", target, updates_in_a_row=2))
+        with pytest.raises(UserError, match="updates_in_a_row = 2: a target's turns come after such a row"):
+            FusedEngine(run, probes.Endless())
+
+
+def check_against_a_slow_loop(target: TargetConfig, in_a_row: int = 1) -> None:
     """Rows come after 10, 20, 30, 280 updates: some fall on the target's turns and some between them."""
-    config = RunConfig("probes:Endless", "dqn", agents=2, steps=4000, settings=settings("dqn", target))
+    agent_settings = settings("dqn", target, updates_in_a_row=in_a_row)
+    config = RunConfig("probes:Endless", "dqn", agents=2, steps=4000, settings=agent_settings)
     engine = FusedEngine(config, probes.Endless())
     agent = engine.agent
     rule = agent.rule(engine.population.numbers)
@@ -164,7 +188,7 @@ def test_online_and_target_are_those_of_a_slow_loop_of_one_update_at_a_time(targ
     state = engine.init()
     expected, updates = jax.tree.map(jnp.copy, state.agents), 0
     for until in (10, 20, 30, 280):
-        state = engine.advance(state, after(until))
+        state = engine.advance(state, after(until // in_a_row))
         while updates < until:
             updates += 1
             expected = slow(expected, updates)

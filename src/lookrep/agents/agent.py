@@ -224,10 +224,13 @@ class Agent:
     def renewed(
         self, key: jax.Array, target_params: Any, batches: Callable[[Any], Any], numbers: Numbers
     ) -> tuple[Any, Any]:
-        """A new online network that has learned the target's function from `batches` of `Inputs`, and its optimiser."""
-        rule = rules.towards_target(self, numbers)
-        state = rule.turn(rule.init(target_params, self.online.init(key)), target_params, batches)
-        return state.params, self.optimizer(numbers).init(state.params)
+        """A new online network that has learned the target's function from `batches` of `Inputs` (in no steps, if so
+        asked), and its optimiser."""
+        params = self.online.init(key)
+        if self.settings.method.reset_updates:
+            rule = rules.towards_target(self, numbers)
+            params = rule.turn(rule.init(target_params, params), target_params, batches).params
+        return params, self.optimizer(numbers).init(params)
 
     # The target's turn
 

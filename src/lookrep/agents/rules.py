@@ -47,7 +47,9 @@ def rule(agent: "Agent", part: Any) -> Callable[[Numbers], Any]:
     def replicate(numbers: Numbers) -> Any:
         steps = targets.replicate(
             period,
-            numbers.replicate_updates if gap is None else targets.until(gap=gap, most_updates=most),
+            numbers.replicate_updates // settings.replicate_spread_updates
+            if gap is None
+            else targets.until(gap=gap, most_updates=most),
             agent.target_optimizer(numbers),
             _rewarded(agent, numbers) if method.symmetric else agent.distance,
             reset_optimizer=settings.replicate_reset_optimizer,
@@ -109,6 +111,8 @@ def towards_target(agent: "Agent", numbers: Numbers) -> targets.Replicate:
 def _period(agent: "Agent") -> int | targets.Schedule:
     settings = agent.settings.target
     first, growth = settings.target_period_updates, settings.target_period_growth
+    if settings.target == "replicate" and settings.replicate_spread_updates > 1:
+        return targets.Schedule(every=first, last=settings.replicate_spread_updates)
     return first if growth == 1.0 else targets.growing(first, growth, settings.target_period_most_updates)
 
 

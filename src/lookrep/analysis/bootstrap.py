@@ -59,6 +59,23 @@ def band(
     nothing = np.full(value.shape, np.nan)
     if all(len(_runs(array)) == 0 or _runs(array).max() < 2 for array in arrays):
         return Band(value, nothing, nothing)
+    all_found = distribution(statistic, *arrays, resamples=resamples, seed=seed, indices=indices)
+    tail = 50.0 * (1.0 - CONFIDENCE)
+    percentile = np.nanpercentile if np.isnan(all_found).any() else np.percentile
+    everywhere_nan = np.isnan(all_found).all(axis=0)
+    all_found = np.where(everywhere_nan, 0.0, all_found)  # nanpercentile would warn
+    low, high = percentile(all_found, [tail, 100.0 - tail], axis=0)
+    return Band(value, np.where(everywhere_nan, np.nan, low), np.where(everywhere_nan, np.nan, high))
+
+
+def distribution(
+    statistic: Statistic,
+    *arrays: Floats,
+    resamples: int,
+    seed: int | Sequence[int] = 0,
+    indices: Sequence[Indices] | None = None,
+) -> Floats:
+    """The statistic of every resample: [resamples, …]."""
     rng = np.random.default_rng(seed)
     compact = [_missing_last(array) for array in arrays]
     size = max(1, CHUNK // max(1, sum(array.size for array in arrays)))
@@ -70,13 +87,7 @@ def band(
         else:
             drawn = [chosen[start : start + count] for chosen in indices]
         found.append(statistic(*(resample(a, i) for a, i in zip(compact, drawn, strict=True))))
-    all_found = np.concatenate(found)
-    tail = 50.0 * (1.0 - CONFIDENCE)
-    percentile = np.nanpercentile if np.isnan(all_found).any() else np.percentile
-    everywhere_nan = np.isnan(all_found).all(axis=0)
-    all_found = np.where(everywhere_nan, 0.0, all_found)  # nanpercentile would warn
-    low, high = percentile(all_found, [tail, 100.0 - tail], axis=0)
-    return Band(value, np.where(everywhere_nan, np.nan, low), np.where(everywhere_nan, np.nan, high))
+    return np.concatenate(found)
 
 
 def estimate(

@@ -88,7 +88,7 @@ def _play(job: tuple[int, float]) -> float:
     while time.perf_counter() - began < seconds:
         for action in chance.integers(env.spec.num_actions, size=50):
             outcome = env.step(int(action))
-            if outcome.terminated or outcome.truncated:
+            if outcome.over:
                 env.reset(steps)
         steps += 50
     return steps / (time.perf_counter() - began)

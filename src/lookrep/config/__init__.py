@@ -7,6 +7,7 @@ from lookrep.config.run import RunConfig, games, replace, shared, target_code
 from lookrep.config.schema import (
     NUMBERS,
     AgentConfig,
+    AtariConfig,
     ExplorationConfig,
     LearningConfig,
     NetworkConfig,
@@ -21,6 +22,7 @@ __all__ = [
     "AGENTS",
     "NUMBERS",
     "AgentConfig",
+    "AtariConfig",
     "ExplorationConfig",
     "LearningConfig",
     "MethodConfig",

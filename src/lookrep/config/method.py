@@ -38,7 +38,7 @@ class MethodConfig:
     reset_period_updates: int | None = None
     """online updates after which the online network starts anew, and learns from the target first"""
     reset_updates: int = 1_000
-    """… by so many steps of Replicate"""
+    """… by so many steps of Replicate; 0: it learns from replayed rewards alone"""
 
     def __post_init__(self) -> None:
         known_or_own("bootstrap", self.bootstrap, get_args(Bootstrap))
@@ -47,10 +47,10 @@ class MethodConfig:
             raise UserError(f"kappa = {self.kappa}: must be a number of at least 0")
         if not 1 <= self.averaged_networks <= MOST_NETWORKS:
             raise UserError(f"averaged_networks = {self.averaged_networks}: must be from 1 to {MOST_NETWORKS}")
-        for name in ("reset_period_updates", "reset_updates"):
+        for name, least in (("reset_period_updates", 1), ("reset_updates", 0)):
             number = getattr(self, name)
-            if number is not None and not 1 <= number < 2**31:
-                raise UserError(f"{name} = {number}: must be at least 1, and below 2³¹")
+            if number is not None and not least <= number < 2**31:
+                raise UserError(f"{name} = {number}: must be at least {least}, and below 2³¹")
 
 
 def check_together(method: MethodConfig, target: Any, target_network: str) -> None:

@@ -24,6 +24,13 @@ ATARI: Changes = {
     "target": {"target_period_updates": 2_000, "replicate_updates": 200},
 }
 RAINBOW: Changes = {"learning": {"head": "c51", "n_steps": 3}, "replay": {"prioritised": True}}
+# The authors' public code of 2022 (amazon-science/fast-rl-with-slow-updates, rainbow_our_second_paper.gin).
+FORK: Changes = {
+    "learning": RAINBOW["learning"] | {"batch_size": 64},
+    "replay": RAINBOW["replay"],
+    "target": {"target_init": "independent"},
+    "atari": {"sticky_actions": 0.0, "life_loss_terminal": True},
+}
 PRESETS: dict[str, Changes] = {
     "dqn": {},
     "double-dqn": {"learning": {"double": True}},
@@ -40,8 +47,10 @@ PRESETS: dict[str, Changes] = {
     "rainbow-lr": RAINBOW | {"target": {"target": "replicate", "replicate_batch_size": 512}},
     "dopamine-rainbow": RAINBOW,
     "paper-lr": RAINBOW | {"target": {"target": "replicate"}},
+    "fork-rainbow": FORK,
+    "fork-lr": FORK | {"target": FORK["target"] | {"target": "replicate", "replicate_batch_size": 64}},
 }
-AT_ATARIS_SCALE = ("dopamine-rainbow", "paper-lr")  # wherever they play
+AT_ATARIS_SCALE = ("dopamine-rainbow", "paper-lr", "fork-rainbow", "fork-lr")  # wherever they play
 AGENTS = tuple(PRESETS)
 
 

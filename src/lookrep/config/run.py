@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lookrep.config.presets import preset
-from lookrep.config.schema import NUMBERS, AgentConfig, TargetConfig, at_least, at_most, below
+from lookrep.config.schema import NUMBERS, AgentConfig, AtariConfig, TargetConfig, at_least, at_most, below
 from lookrep.errors import UserError
 
 
@@ -24,6 +24,7 @@ class RunConfig:
     steps: int = 1_000_000
     """agent steps of each agent"""
     seed: int = 0
+    """of all random numbers: equal seeds give equal runs"""
     log_interval_steps: int = 10_000
     """agent steps between two rows of metrics"""
     checkpoint_interval_steps: int = 250_000
@@ -40,6 +41,8 @@ class RunConfig:
         named = preset(self.agent, self.env)  # refuses a name that stands for nothing
         if self.settings is None:
             object.__setattr__(self, "settings", named)
+        if self.env and not self.env.startswith("atari/") and self.settings.atari != AtariConfig():
+            raise UserError(f"sticky_actions, life_loss_terminal: only Atari's games have them, not {self.env}")
         if self.agents % len(self.games):
             raise UserError(f"agents = {self.agents}: must be a multiple of the {len(self.games)} games")
         if len(set(self.games)) < len(self.games):

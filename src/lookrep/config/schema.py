@@ -72,6 +72,8 @@ class LearningConfig:
     adam_epsilon: float = 1.5e-4
     steps_per_update: int = 4
     """agent steps between two updates of the online network"""
+    updates_in_a_row: int = 1
+    """so many updates then, each with a batch of its own"""
     atoms: int = 51
     """support of the categorical distribution: atoms evenly spaced from v_min to v_max"""
     v_min: float = -5.0
@@ -121,6 +123,8 @@ class TargetConfig:
     polyak_period_updates: int = 1
     replicate_updates: int = 25
     """K_R: gradient steps on the target in each turn"""
+    replicate_spread_updates: int = 1
+    """the last so many online updates of a period share a turn's steps evenly; 1: all come after the last one"""
     replicate_actions: Literal["all", "all-summed", "one"] = "all"
     """compare the networks on all actions (their mean or their sum), or on the one in the replay"""
     replicate_batch_size: int = 32
@@ -145,6 +149,16 @@ class TargetConfig:
 
 
 @dataclass(frozen=True)
+class AtariConfig:
+    """By what rules Atari's games are played."""
+
+    sticky_actions: float = 0.25
+    """chance that an emulator frame keeps the action before"""
+    life_loss_terminal: bool = False
+    """learn as if the loss of a life ended the episode; the game, and its return, go on"""
+
+
+@dataclass(frozen=True)
 class AgentConfig:
     """One agent, by the names of its parts and their numbers."""
 
@@ -154,6 +168,7 @@ class AgentConfig:
     exploration: ExplorationConfig = field(default_factory=ExplorationConfig)
     target: TargetConfig = field(default_factory=TargetConfig)
     method: MethodConfig = field(default_factory=MethodConfig)
+    atari: AtariConfig = field(default_factory=AtariConfig)
 
     def __post_init__(self) -> None:
         learning, replay, exploration, target = self.learning, self.replay, self.exploration, self.target
@@ -161,9 +176,10 @@ class AgentConfig:
         known_or_own("target", target.target, get_args(TargetName))
         known_or_own("optimizer", learning.optimizer, ("adam",))
         known_or_own("replicate_optimizer", target.replicate_optimizer, ("adam",))
-        at_least(1, learning, "n_steps", "batch_size", "steps_per_update", "quantiles")
+        at_least(1, learning, "n_steps", "batch_size", "steps_per_update", "updates_in_a_row", "quantiles")
         at_least(2, learning, "atoms")
         at_least(1, target, "target_period_updates", "polyak_period_updates", "replicate_updates",
+                  "replicate_spread_updates",
                   "replicate_batch_size", "replicate_max_updates")  # fmt: skip
         at_least(1, replay, "replay_capacity_steps")
         at_least(0, replay, "warmup_steps")
@@ -174,6 +190,7 @@ class AgentConfig:
         below(2**31, target, "target_period_updates", "target_period_most_updates", "polyak_period_updates",
               "replicate_updates", "replicate_max_updates")  # fmt: skip
         at_most(2**20, learning, "batch_size", "steps_per_update")
+        at_most(2**10, learning, "updates_in_a_row")
         at_most(2**20, target, "replicate_batch_size")
         at_most(2**12, learning, "atoms", "quantiles")
         within("discount", learning.discount, 0.0, 1.0)
@@ -198,6 +215,9 @@ class AgentConfig:
                 f"target_period_updates = {target.target_period_updates}"
             )
         check_together(self.method, target, self.network.target_network)
+        _check_spread(target, self.method)
+        if not 0.0 <= self.atari.sticky_actions < 1.0:
+            raise UserError(f"sticky_actions = {self.atari.sticky_actions}: must be at least 0 and below 1")
         if target.replicate_until_gap is not None and not target.replicate_until_gap >= 0:
             raise UserError(f"replicate_until_gap = {target.replicate_until_gap}: must be at least 0")
         for name, value in (("v_min", learning.v_min), ("v_max", learning.v_max)):
@@ -220,6 +240,28 @@ class AgentConfig:
                 f"warmup_steps = {replay.warmup_steps}: at least n_steps + 1 = {learning.n_steps + 1} are needed "
                 "before anything can be sampled"
             )
+
+
+def _check_spread(target: TargetConfig, method: MethodConfig) -> None:
+    """Refuse what a turn in several parts cannot do."""
+    spread = target.replicate_spread_updates
+    if spread == 1 or target.target != "replicate":
+        return
+    said = f"replicate_spread_updates = {spread}"
+    if spread > target.target_period_updates:
+        raise UserError(f"{said}: must be at most target_period_updates = {target.target_period_updates}")
+    if target.replicate_updates % spread:
+        raise UserError(f"{said}: must divide replicate_updates = {target.replicate_updates}, so that all get as many")
+    whole = {
+        "target_period_growth": target.target_period_growth > 1.0,
+        "replicate_until_gap": target.replicate_until_gap is not None,
+        "replicate_start": target.replicate_start != "target",
+        "replicate_reset_optimizer": target.replicate_reset_optimizer,
+        "optimizer_at_turn": method.optimizer_at_turn != "keep",
+        "averaged_networks": method.averaged_networks > 1,
+    }
+    for name in (name for name, given in whole.items() if given):
+        raise UserError(f"{said}: does not go with {name}, which is about whole turns")
 
 
 def at_least(low: int, settings: Any, *names: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from lookrep.envs import host as hosted
 from lookrep.envs.host import EnvPool, EnvPoolState, EnvSpec
+from lookrep.envs.host.atari import Rules
 from lookrep.envs.host.pool import processes_for
 from lookrep.envs.host.serial import episode_seed
 from lookrep.errors import UserError
@@ -64,7 +65,7 @@ def record(trained: Trained, *, max_episodes: int | None, max_steps: int, epsilo
     rows: list[dict[str, Any]] = []
     screens = Screens()
     episode = 0
-    with contextlib.closing(hosted.make(trained.games[0])) as env:
+    with contextlib.closing(hosted.make(trained.games[0], _rules(trained))) as env:
         while len(rows) < max_steps and (max_episodes is None or episode < max_episodes):
             key = _keys(seed, trained.numbers[:1], range(episode, episode + 1))
             seen = _nothing_seen(spaces, 1, 1)
@@ -78,8 +79,10 @@ def record(trained: Trained, *, max_episodes: int | None, max_steps: int, epsilo
                 action, online, target = jax.device_get(act(key, np.int32(t), seen))
                 row = {"observations": frame.copy(), "actions": action[0, 0], "episodes": episode}
                 with _failing(trained, episode):
-                    frame, reward, terminated, truncated = env.step(int(action[0, 0]))
-                over, t = terminated or truncated, t + 1
+                    result = env.step(int(action[0, 0]))
+                frame, reward, over, t = result.observation, result.reward, result.over, t + 1
+                if result.terminated:
+                    seen[:] = 0  # as in training, also where only a life was lost
                 outputs = {"online": online[0, 0, :actions], "target": target[0, 0, :actions]}
                 rows.append(row | outputs | {"rewards": np.float32(reward), "ends": over})
             episode += 1
@@ -118,6 +121,7 @@ def _wave(
         groups=parts,
         processes=processes_for(trained.config.env, trained.config.workers),
         resume=EnvPoolState(np.tile(episodes, agents), np.zeros(rows + 1, np.int64), np.zeros(0, np.uint8)),
+        rules=_rules(trained),
     ) as pool:
         for t in range(max_steps):
             going = [g for g, part in enumerate(parts) if not over[part].all()]
@@ -131,10 +135,12 @@ def _wave(
                 pool.send(g, actions[parts[g]])
             for g in going:
                 result, part = pool.receive(g), parts[g]
+                lost = np.flatnonzero(result.terminated) + part.start
+                seen[lost // count, lost % count] = 0  # as in training, also where only a life was lost
                 counts = ~over[part]
                 earned[part] += np.where(counts, result.reward, 0.0)
                 lengths[part] += counts
-                over[part] |= result.terminated | result.truncated
+                over[part] |= result.over
             tell(int(over.sum()), t + 1)
     return earned.reshape(agents, count), lengths.reshape(agents, count), over.reshape(agents, count)
 
@@ -169,6 +175,10 @@ def _keys(seed: int, numbers: np.ndarray, episodes: range) -> jax.Array:
         return jax.vmap(partial(episode_key, seed, number))(jnp.arange(episodes.start, episodes.stop))
 
     return jax.vmap(of_agent)(jnp.asarray(numbers, jnp.uint32))
+
+
+def _rules(trained: Trained) -> Rules:
+    return Rules(**vars(trained.config.settings.atari))
 
 
 def _environment_seed(seed: int) -> int:

@@ -26,6 +26,7 @@ ENTRY_BYTES = 10  # action, reward, flags, and a priority
 PARAMETERS = {"minatar": 152_000, "atari": 4_400_000, "gym": 152_000, "own": 152_000}  # of one network
 TIMED_AS = {"gym": "atari", "own": "minatar"}  # stepped by the host, or on the device: speeds of others alike
 METRICS_ROW_BYTES = 400
+TIMED_UPDATES_PER_STEP = 0.25  # what the speeds were measured with; learning is most of the time
 STARTUP_SECONDS = {"gpu": 25, "cpu": 12}  # starting a process, and compiling: typical, not measured anew
 CHECKPOINT_SECONDS = 180  # an interruption costs at most this …
 CHECKPOINT_BYTES_PER_SECOND = 1e9
@@ -44,6 +45,7 @@ class Workload:
     replay_capacity_steps: int
     updates_ratio: float  # K_R/K_L under Replicate, else 0
     log_interval_steps: int
+    updates_per_step: float = TIMED_UPDATES_PER_STEP
 
 
 def suite(env: str) -> Suite:
@@ -84,6 +86,7 @@ def seconds(work: Workload, kind: Kind) -> float:
     """From its start to its end, alone on the device."""
     rate, replicate = speed(suite(work.environments[0]), kind, work.agents), TABLE["replicate"]
     slower = 1 + (replicate["times"] - 1) * work.updates_ratio / replicate["ratio"]
+    slower *= max(1.0, work.updates_per_step / TIMED_UPDATES_PER_STEP)
     return STARTUP_SECONDS[kind] + work.agents * work.steps / rate * slower
 
 

@@ -18,9 +18,10 @@ from lookrep import config as configs
 from lookrep import files
 from lookrep.errors import UserError, hint
 from lookrep.exact.settings import Settings
-from lookrep.studies import toml
+from lookrep.runs.names import STUDY
+from lookrep.studies import sweep, toml
 
-FILE = "study.toml"
+FILE = STUDY
 SIZES = ("smoke", "laptop", "gpu", "full")
 MOST_SEEDS = 10_000
 DEFAULT_SIZE = "laptop"
@@ -246,8 +247,10 @@ def _variants(tables: dict[str, Any], kind: str, where: str) -> dict[str, Varian
         place = f"{where}: variants.{name}"
         changes = dict(_typed(table, dict, place))
         label = _typed(changes.pop("label", name), str, f"{place}: label")
-        _check_settings(changes, kind, place, "agent")
-        found[_named(name, f"{where}: variant")] = Variant(name, label, changes)
+        for point in sweep.points(changes.pop("sweep", {}), f"{place}: sweep"):
+            each = Variant(_named(name + point.name, f"{where}: variant"), label + point.label, changes | point.changes)
+            _check_settings(each.changes, kind, place, "agent")
+            found[each.name] = each
     return found
 
 

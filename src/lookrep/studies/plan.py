@@ -155,7 +155,7 @@ def run_config(study: Study, population: PlannedPopulation, checkpoint_interval_
 def workload(study: Study, population: PlannedPopulation) -> cost.Workload:
     """What the cost model wants to know."""
     config = run_config(study, population)
-    target = config.settings.target
+    target, learning = config.settings.target, config.settings.learning
     ratio = target.replicate_updates / target.target_period_updates if target.target == "replicate" else 0.0
     return cost.Workload(
         environments=population.environments,
@@ -164,6 +164,7 @@ def workload(study: Study, population: PlannedPopulation) -> cost.Workload:
         replay_capacity_steps=config.settings.replay.replay_capacity_steps,
         updates_ratio=ratio,
         log_interval_steps=config.log_interval_steps,
+        updates_per_step=learning.updates_in_a_row / learning.steps_per_update,
     )
 
 

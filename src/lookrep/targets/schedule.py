@@ -20,17 +20,21 @@ MOST_TIMES = 10_000  # of a growing schedule; more is a typing mistake
 
 @dataclass(frozen=True)
 class Schedule:
-    """Turns at the online updates `times`, and after the last of them every `every` updates; None: no more.
+    """Turns at the online updates `times`, and after the last of them every `every` updates; None: no more. With
+    `last` above 1 there is one at each of the last so many updates of every period.
 
     There is never a turn before the first online update, so none at 0.
 
     >>> schedule = Schedule(times=(2, 6), every=10)
     >>> [n for n in range(40) if schedule.due(n)]
     [2, 6, 16, 26, 36]
+    >>> [n for n in range(25) if Schedule(every=10, last=3).due(n)]
+    [8, 9, 10, 18, 19, 20]
     """
 
     times: tuple[int, ...] = ()
     every: int | None = None
+    last: int = 1
 
     def __post_init__(self) -> None:
         times = tuple(positive_integer("times", time) for time in self.times)
@@ -39,11 +43,14 @@ class Schedule:
         object.__setattr__(self, "times", times)
         if self.every is not None:
             object.__setattr__(self, "every", positive_integer("every", self.every))
+        object.__setattr__(self, "last", positive_integer("last", self.last))
+        if self.last > (self.every or 1):
+            raise UserError(f"last = {self.last}: must be at most the period, every = {self.every}")
 
     @property
     def period(self) -> int | None:
-        """The period, where it is the same from the start; else None."""
-        return None if self.times else self.every
+        """The updates from each turn to the next, where they are as many from the start; else None."""
+        return None if self.times or self.last > 1 else self.every
 
     @property
     def never(self) -> bool:
@@ -54,14 +61,20 @@ class Schedule:
         last = self.times[-1] if self.times else 0
         if isinstance(updates, (int, np.integer)):
             listed = bisect.bisect_right(self.times, int(updates))
-            return listed + (max(int(updates) - last, 0) // self.every if self.every else 0)
+            return listed + self._later(max(int(updates) - last, 0), max)
         updates = jnp.asarray(updates)
         turns = jnp.zeros_like(updates)
         if self.times:
             turns += jnp.searchsorted(jnp.asarray(self.times), updates, side="right")
-        if self.every:
-            turns += jnp.maximum(updates - last, 0) // self.every
-        return turns
+        return turns + self._later(jnp.maximum(updates - last, 0), jnp.maximum)
+
+    def _later(self, updates: Any, larger: Any) -> Any:
+        """How many turns there are in so many updates after the times listed."""
+        if self.every is None:
+            return 0
+        if self.last == 1:
+            return updates // self.every
+        return updates // self.every * self.last + larger(updates % self.every - (self.every - self.last), 0)
 
     def crossed(self, before: Any, after: Any) -> Any:
         """Whether a turn came after update `before`, and not later than update `after`."""
@@ -70,6 +83,10 @@ class Schedule:
     def due(self, updates: Any) -> Any:
         """Whether there is a turn at exactly this update."""
         return self.crossed(updates - 1, updates)
+
+    def multiple_of(self, updates: int) -> bool:
+        """Whether all turns come at multiples of so many updates."""
+        return not any(time % updates for time in (*self.times, self.every or 0)) and (updates == 1 or self.last == 1)
 
     def next_after(self, updates: int) -> int | None:
         """The first turn later than this update; None if there is none.
@@ -83,7 +100,8 @@ class Schedule:
         if self.every is None:
             return None
         last = self.times[-1] if self.times else 0
-        return last + (max(updates - last, 0) // self.every + 1) * self.every
+        period, passed = divmod(max(updates - last, 0), self.every)
+        return last + period * self.every + max(passed + 1, self.every - self.last + 1)
 
 
 def as_schedule(every_updates: int | Schedule | None) -> Schedule:

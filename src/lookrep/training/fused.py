@@ -67,8 +67,10 @@ class FusedEngine:
         self._period = math.gcd(*(periods - {1} or (periods if self._steady else ()))) or None
         # Beside longer periods, targets that follow every update do so within the cycle.
         self._always = tuple(i for i, s in enumerate(self._schedules) if s.period == 1 != self._period)
+        self._in_a_row = self.config.settings.learning.updates_in_a_row
         repeats = 1 if self._period is None else max(1, BLOCK_UPDATES // self._period)
-        self._block_updates = BLOCK_UPDATES if self._period is None else self._period * repeats
+        block = max(1, BLOCK_UPDATES // self._in_a_row) * self._in_a_row
+        self._block_updates = block if self._period is None else self._period * repeats
         self._mesh = _mesh(config.devices)
         self.moved: Callable[[int], None] = lambda agent_steps: None  # is told how far it is between two rows
 
@@ -144,16 +146,17 @@ class FusedEngine:
             until = min(until_steps, replay.warmup_steps)
             state = self._in_pieces(self._explore, state, (until - steps) // cycle, cycle)
             steps = until
-        end = updates + (until_steps - steps) // cycle
+        row = self._in_a_row
+        end = updates + (until_steps - steps) // cycle * row
         while updates < end:
             whole = (end - updates) // self._block_updates if self._steady else 0
             if whole and (self._period is None or updates % self._period == 0):
-                state = self._in_pieces(self._blocks, state, whole, self._block_updates * cycle)
+                state = self._in_pieces(self._blocks, state, whole, self._block_updates // row * cycle)
                 updates += whole * self._block_updates
                 continue
             turns = (s.next_after(updates) for i, s in enumerate(self._schedules) if i not in self._always)
             until = min((turn for turn in turns if turn is not None), default=end)
-            state = self._cycles(state, min(until, end) - updates)
+            state = self._cycles(state, (min(until, end) - updates) // row)
             updates = min(until, end)
             if updates == until:
                 state = self._turn(state)
@@ -238,10 +241,10 @@ class FusedEngine:
 
     def _block(self, state: TrainState, repeats: int) -> TrainState:
         if self._period is None:
-            return self._cycles_scanned(state, self._block_updates)
+            return self._cycles_scanned(state, self._block_updates // self._in_a_row)
 
         def period(state: TrainState, _: None) -> tuple[TrainState, None]:
-            return self._turns(self._cycles_scanned(state, self._period)), None
+            return self._turns(self._cycles_scanned(state, self._period // self._in_a_row)), None
 
         return lax.scan(period, state, length=repeats)[0]
 

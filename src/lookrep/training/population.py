@@ -95,6 +95,12 @@ class Population:
         self.numbers = numbers_of(settings) if numbers is None else numbers
         stacked = (frame_stack, *spaces.observation_shape) if frame_stack > 1 else spaces.observation_shape
         self.agent = Agent(settings, stacked, spaces.num_actions, parts)
+        self._in_a_row = settings.learning.updates_in_a_row
+        if not self.agent.schedule.multiple_of(self._in_a_row):
+            raise UserError(
+                f"updates_in_a_row = {self._in_a_row}: a target's turns come after such a row, so their period must be "
+                f"a multiple of it (target_period_updates, polyak_period_updates)"
+            )
         self.replay = Replay(
             spaces.observation_shape,
             spaces.observation_dtype,
@@ -149,7 +155,18 @@ class Population:
         return remembered
 
     def learn(self, state: State, online_params: Any, target_params: Any) -> State:
-        """Every agent makes one update of its online network."""
+        """Every agent makes the updates of its online network that follow a cycle."""
+        state = self._update(state, online_params, target_params)
+        if self._in_a_row == 1:
+            return state
+
+        def again(_: jax.Array, state: State) -> State:
+            return self._update(state, self.agent.compute(state.agents.online), target_params)
+
+        more: State = lax.fori_loop(1, self._in_a_row, again, state)
+        return more
+
+    def _update(self, state: State, online_params: Any, target_params: Any) -> State:
         sample_keys, learn_keys = subkeys(state.keys.learn, state.online_updates)
         batch_size = self.config.settings.learning.batch_size
         batch, reference = self.replay.sample(state.replay, sample_keys, batch_size), None

@@ -2,6 +2,7 @@
 
 import hashlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +17,7 @@ from scipy import stats
 
 from lookrep.envs import host as hosted
 from lookrep.envs.host import atari_roms
-from lookrep.envs.host.atari import Atari, exact_restart
+from lookrep.envs.host.atari import Atari, Rules, exact_restart
 from lookrep.errors import UserError
 
 DOPAMINE = {
@@ -57,7 +58,7 @@ def played(env: AtariVectorEnv, seed: int, actions: np.ndarray) -> list[Step]:
 def test_every_episode_is_that_of_a_freshly_loaded_vector_environment(
     game: str, max_steps: int, games_over: int
 ) -> None:
-    oracle, ours = vector_env(game, 0.0), Atari(game, stickiness=0.0, max_steps=max_steps)
+    oracle, ours = vector_env(game, 0.0), Atari(game, Rules(sticky_actions=0.0), max_steps=max_steps)
     oracle.reset(seed=1)
     random = np.random.default_rng(5)
     for episode in range(1, 5):
@@ -76,7 +77,7 @@ def test_every_episode_is_that_of_a_freshly_loaded_vector_environment(
 
 def test_in_some_games_an_episode_starts_with_what_the_last_one_left_behind() -> None:
     """In Assault it is the state of a random number generator, so no two games are alike. ALE's own resets say how."""
-    ours, ale = Atari("assault", stickiness=0.0), atari_roms.emulator("assault")
+    ours, ale = Atari("assault", Rules(sticky_actions=0.0)), atari_roms.emulator("assault")
     legal, random, firsts = ale.getMinimalActionSet(), np.random.default_rng(3), set()
     for _ in range(2):
         ale.reset_game()  # as often as ours was
@@ -182,7 +183,7 @@ def test_an_episode_follows_from_its_seed() -> None:
 
 @pytest.mark.parametrize("game", ["breakout", "assault"])  # plain; and one whose episodes leave traces
 def test_playing_ahead_changes_nothing(game: str) -> None:
-    ours, hasty = (Atari(game, stickiness=0.6, max_steps=300) for _ in range(2))
+    ours, hasty = (Atari(game, Rules(sticky_actions=0.6), max_steps=300) for _ in range(2))
     random, episodes, frames_ahead = np.random.default_rng(2), 0, 0
     for _ in range(1200):
         for _ in range(random.integers(3)):  # once or twice, or not at all
@@ -236,6 +237,69 @@ def test_the_screen_of_a_new_episode_is_not_that_of_the_old_one() -> None:
     assert not np.array_equal(env.screen(), first)
     env.reset(1)
     assert np.array_equal(env.screen(), first)
+
+
+class Life(NamedTuple):
+    """What Dopamine's AtariPreprocessing gives with terminal_on_life_loss, written down from its source."""
+
+    picture: bytes
+    reward: int
+    terminal: bool
+    over: bool
+
+
+def dopamines(game: str, actions: np.ndarray) -> Iterator[Life]:
+    ale = atari_roms.emulator(game)
+    ale.reset_game()
+    legal, lives = atari_roms.minimal_actions(game), ale.lives()
+    screens = [ale.getScreenGrayscale(), ale.getScreenGrayscale()]
+    for action in actions:
+        reward = 0
+        for frame in range(4):
+            reward += ale.act(legal[action])
+            before, lives = lives, ale.lives()
+            terminal = ale.game_over() or lives < before
+            if terminal:
+                break
+            if frame >= 2:
+                screens[frame - 2] = ale.getScreenGrayscale()
+        yield Life(picture(np.maximum(*screens)), reward, terminal, ale.game_over())
+
+
+def test_a_lost_life_is_terminal_for_learning_and_the_game_goes_on_as_dopamines_does() -> None:
+    env = Atari("breakout", Rules(sticky_actions=0.0, life_loss_terminal=True))
+    random = np.random.default_rng(1)
+    for episode in range(2):
+        env.reset(episode)
+        terminals, rewards, actions = 0, 0.0, random.integers(4, size=2000)
+        for expected, action in zip(dopamines("breakout", actions), actions, strict=True):
+            found = env.step(int(action))
+            assert (found.reward, found.terminated, found.over) == expected[1:]
+            assert found.goes_on == (found.terminated and not found.over)
+            assert found.over or found.observation.tobytes() == expected.picture
+            terminals, rewards = terminals + found.terminated, rewards + found.reward
+            if found.over:
+                break
+        assert found.over
+        assert terminals == 5  # Breakout's lives, of one game
+        assert rewards > 0
+
+
+def test_a_resumed_game_with_lost_lives_goes_on_where_it_was() -> None:
+    """The actions of the whole game are kept, not those since the last life."""
+    rules, random = Rules(life_loss_terminal=True), np.random.default_rng(3)
+    with hosted.EnvPool(["atari/Breakout"], [0], 7, groups=[slice(0, 1)], processes=0, rules=rules) as pool:
+        lost = 0
+        while lost < 2:
+            pool.send(0, random.integers(4, size=1))
+            step = pool.receive(0)
+            lost += int(step.goes_on[0])
+        assert not step.over[0]
+        state, seen = pool.state(), pool.observation(0).copy()
+    assert state.episode.tolist() == [0]
+    resumed = hosted.EnvPool(["atari/Breakout"], [0], 7, groups=[slice(0, 1)], processes=1, resume=state, rules=rules)
+    with resumed as pool:
+        assert np.array_equal(pool.observation(0), seen)
 
 
 def test_action_names_are_ales() -> None:

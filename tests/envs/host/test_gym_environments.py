@@ -22,7 +22,7 @@ def test_cart_pole_plays_as_in_gymnasium() -> None:
             observation, reward, terminated, truncated, _ = plain.step(action)
             outcome = ours.step(action)
             assert np.array_equal(outcome.observation, observation)
-            assert outcome[1:] == (reward, terminated, truncated)
+            assert outcome[1:] == (reward, terminated, truncated, False)
             over = terminated or truncated
 
 

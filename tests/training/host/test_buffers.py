@@ -47,7 +47,7 @@ def step(spec: EnvSpec, value: int, ended: tuple[bool, bool] = (False, False)) -
     terminated, truncated = (np.array([False, end]) for end in ended)
     final = seen(0, 200 + value) if spec.keeps_final else None
     reward = np.array([value / 8, -value], np.float32)
-    return VectorStep(seen(value, value + 100), reward, terminated, truncated, final)
+    return VectorStep(seen(value, value + 100), reward, terminated, truncated, final, goes_on=np.zeros(2, bool))
 
 
 def played(spec: EnvSpec, steps: list[VectorStep], cycle_steps: int = 2) -> ObservationBuffer:

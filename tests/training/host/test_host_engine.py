@@ -26,8 +26,12 @@ from host_runs import (
 )
 from toys import Walk
 
+from lookrep.config import AtariConfig
 from lookrep.envs.host import check
+from lookrep.envs.host.atari import Atari, Rules
+from lookrep.envs.host.serial import episode_seed
 from lookrep.errors import UserError
+from lookrep.replay import TERMINATED
 from lookrep.training import session
 from lookrep.training.host import packing, programs
 from lookrep.training.host.buffers import ObservationBuffer
@@ -53,6 +57,20 @@ def test_there_is_one_update_per_four_steps_of_an_agent_and_three_of_the_target_
     np.testing.assert_array_equal(walks["target_updates"], 3 * (walks["online_updates"] // 10))
     assert (walks["episodes"] > 0).all()
     assert len(np.unique(walks["loss"][-1])) == 4
+
+
+def test_a_turn_that_is_spread_over_its_whole_period_is_a_step_after_every_update() -> None:
+    spread = {"target_period_updates": 10, "replicate_updates": 10, "replicate_spread_updates": 10}
+    each = {"target_period_updates": 1, "replicate_updates": 1}
+    found, expected = (rows_of(small("toys:Walk", {"target": target}, agents=2)) for target in (spread, each))
+    assert_same(found, expected)
+    np.testing.assert_array_equal(found["target_updates"], found["online_updates"])
+
+
+def test_updates_in_a_row_are_counted_and_the_target_follows_after_them() -> None:
+    rows = rows_of(small("toys:Walk", {"learning": {"updates_in_a_row": 5}}, agents=2))
+    np.testing.assert_array_equal(rows["online_updates"], 5 * ((rows["agent_steps"] - 40) // 4))
+    np.testing.assert_array_equal(rows["target_updates"], 3 * (rows["online_updates"] // 10))
 
 
 @pytest.mark.parametrize(("name", "workers"), [("Walk", 1), ("Unhurried", 2)])
@@ -302,3 +320,30 @@ def test_a_users_environment_is_made_once_before_those_that_are_played(monkeypat
     assert len(made) == 1
     engine.close(engine.init())
     assert len(made) == 1 + 3
+
+
+# ---- lives
+
+
+def test_lost_lives_end_what_is_learned_from_and_not_the_returns() -> None:
+    """The replay's actions, played again by hand: terminal where a life was lost, a return for each whole game."""
+    base = small("atari/Breakout", {"replay": {"replay_capacity_steps": 1200}}, steps=1200, log_interval_steps=1200)
+    atari = {"sticky_actions": 0.1, "life_loss_terminal": True}
+    settings = dataclasses.replace(base.settings, atari=AtariConfig(**atari))
+    exploring = dataclasses.replace(settings.exploration, epsilon_end=1.0)
+    config = dataclasses.replace(base, settings=dataclasses.replace(settings, exploration=exploring))
+    kept: list[Any] = []
+    rows = rows_of(config, lambda engine, state: kept.append(jax.device_get(state.groups[0].snapshot().replay)))
+    env, episode, earned, returns, terminal = Atari("Breakout", Rules(**atari)), 0, 0.0, [], []
+    env.reset(episode_seed(config.seed, 0, 0))
+    for action in kept[0].action[:, 0]:
+        result = env.step(int(action))
+        earned += result.reward
+        terminal.append(result.terminated)
+        if result.over:
+            returns, earned, episode = [*returns, earned], 0.0, episode + 1
+            env.reset(episode_seed(config.seed, 0, episode))
+    assert (kept[0].flags[:, 0] & TERMINATED > 0).tolist() == terminal
+    assert rows["episodes"][-1, 0] == len(returns) > 2
+    assert sum(terminal) >= 5 * len(returns)
+    assert rows["return_mean"][-1, 0] == pytest.approx(np.mean(returns))

@@ -14,7 +14,7 @@ saved state does the same in a hundredth of the time.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,20 @@ from lookrep.envs.host.protocol import EnvSpec, StepResult
 from lookrep.errors import UserError
 
 FRAME_SKIP = 4
-STICKINESS = 0.25
 MAX_STEPS = 27_000  # of an episode: 108 000 emulator frames, half an hour of play
 FRAME_STACK = 4
 TRIAL_FRAMES = 60
 START_BYTES = 16_384  # for a state of the emulator (under 8 KB) and a picture
+
+
+class Rules(NamedTuple):
+    """By what rules all games are played: Dopamine's, unless said otherwise."""
+
+    sticky_actions: float = 0.25  # chance that an emulator frame keeps the action before
+    life_loss_terminal: bool = False  # for learning alone: the game goes on
+
+
+RULES = Rules()
 
 
 def spec(game: str) -> EnvSpec:
@@ -41,13 +50,13 @@ def spec(game: str) -> EnvSpec:
 class Atari:
     """One emulator. `reset` and `step` give single frames, uint8 [84, 84], in buffers that later calls overwrite."""
 
-    def __init__(self, game: str, stickiness: float = STICKINESS, max_steps: int = MAX_STEPS) -> None:
-        if not 0 <= stickiness < 1:
-            raise UserError(f"stickiness = {stickiness} must be at least 0 and below 1")
+    def __init__(self, game: str, rules: Rules = RULES, max_steps: int = MAX_STEPS) -> None:
+        if not 0 <= rules.sticky_actions < 1:
+            raise UserError(f"sticky_actions = {rules.sticky_actions}: must be at least 0 and below 1")
         if max_steps < 1:
             raise UserError(f"max_steps = {max_steps} must be at least 1")
         self.spec = spec(game)
-        self._stickiness, self._max_steps = stickiness, max_steps
+        self._rules, self._max_steps = rules, max_steps
         self._actions = atari_roms.minimal_actions(game)
         self._ale = atari_roms.emulator(game)
         self._ale.reset_game()
@@ -73,7 +82,7 @@ class Atari:
         self._random = np.random.Generator(np.random.PCG64(seed))
         self._sticking = self._actions[0]  # the no-op
         self._keeps: list[bool] = []
-        self._steps = 0
+        self._steps, self._lives = 0, self._ale.lives()
         self._screens[:] = self._first_screen
         return self._first_picture
 
@@ -101,10 +110,10 @@ class Atari:
         self._first_picture = self._picture.whole(self._first_screen)
 
     def step(self, action: int) -> StepResult:
-        """Four emulator frames with one action, some of which may stick to the one before."""
+        """Four emulator frames with one action, some of which may stick to the one before; fewer where an end comes."""
         chosen = self._actions[action]
         self.play_ahead()
-        while self._frame < FRAME_SKIP and not self._over:
+        while self._frame < FRAME_SKIP and not self._ended:
             if not self._keeps[self._frame]:
                 self._sticking = chosen
             self._play()
@@ -112,24 +121,27 @@ class Atari:
         self._steps += 1
         picture = self._picture.of(self._earlier, self._later)
         cut = not self._over and self._steps >= self._max_steps
-        return StepResult(picture, float(self._reward), self._over, cut)
+        return StepResult(picture, float(self._reward), self._ended, cut, self._ended and not (self._over or cut))
 
     def play_ahead(self) -> None:
         """The next step's first frames, as far as they stick to the action before, whatever the next one is: a third of
         a frame on average, for which there is time while somebody thinks."""
         if not self._keeps:
-            self._keeps = (self._random.random(FRAME_SKIP) < self._stickiness).tolist()
-            self._frame, self._reward, self._over = 0, 0, False
-        while self._frame < FRAME_SKIP and self._keeps[self._frame] and not self._over:
+            self._keeps = (self._random.random(FRAME_SKIP) < self._rules.sticky_actions).tolist()
+            self._frame, self._reward, self._over, self._ended = 0, 0, False, False
+        while self._frame < FRAME_SKIP and self._keeps[self._frame] and not self._ended:
             self._play()
 
     def _play(self) -> None:
-        """One emulator frame. If it ends the game, the picture may be made of old screens, as in Dopamine's, but a game
-        that is over has no future."""
+        """One emulator frame. If it ends the game, or a life that counts, the picture may be made of old screens, as in
+        Dopamine's: nothing is learned about what follows."""
         frame, self._frame = self._frame, self._frame + 1
         self._reward += self._ale.act(self._sticking)
-        self._over = self._ale.game_over(with_truncation=False)
-        if frame >= FRAME_SKIP - 2 and not self._over:
+        self._over = self._ended = self._ale.game_over(with_truncation=False)
+        if self._rules.life_loss_terminal:
+            lives, self._lives = self._lives, self._ale.lives()
+            self._ended = self._over or self._lives < lives
+        if frame >= FRAME_SKIP - 2 and not self._ended:
             self._ale.getScreenGrayscale(self._earlier if frame == FRAME_SKIP - 2 else self._later)
 
     def screen(self) -> np.ndarray:

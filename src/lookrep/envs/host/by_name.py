@@ -11,11 +11,11 @@ from lookrep.errors import UserError
 FORMS = "write atari/GAME, gym/NAME, or my_module:make_env"
 
 
-def make(name: str) -> HostEnvironment:
-    """The environment of that name."""
+def make(name: str, rules: atari.Rules = atari.RULES) -> HostEnvironment:
+    """The environment of that name; `rules` are those of Atari's games."""
     family, rest = _parted(name)
     if family == "atari":
-        return atari.Atari(rest)
+        return atari.Atari(rest, rules)
     return gym.registered(rest) if family == "gym" else gym.imported(name)
 
 

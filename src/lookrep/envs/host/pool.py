@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from lookrep.envs.host.atari import RULES, Rules
 from lookrep.envs.host.by_name import common_spec
 from lookrep.envs.host.process_pool import ProcessPool
 from lookrep.envs.host.protocol import EnvSpec
@@ -57,6 +58,12 @@ class VectorStep(NamedTuple):
     # [n, …], the observation that ended an episode, in the rows where one did (other rows: leftovers). Kept where the
     # environment can truncate and frames are not stacked; None otherwise.
     final_observation: np.ndarray | None
+    goes_on: np.ndarray  # bool [n]: terminated for learning alone, the episode goes on
+
+    @property
+    def over(self) -> np.ndarray:
+        """Whose episode is over, bool [n]."""
+        return np.asarray((self.terminated | self.truncated) & ~self.goes_on)
 
 
 class EnvPoolState(NamedTuple):
@@ -88,6 +95,7 @@ class EnvPool:
     processes: 0 steps everything in this process, when `receive` is called
     resume: what `state()` gave in an earlier life
     spin_s: how long `receive` busy-waits before it goes to sleep; None: as cores allow
+    rules: of Atari's games
     """
 
     def __init__(
@@ -100,6 +108,7 @@ class EnvPool:
         processes: int,
         resume: EnvPoolState | None = None,
         spin_s: float | None = None,
+        rules: Rules = RULES,
     ) -> None:
         _check_groups(groups, len(names))
         spec = common_spec(names)
@@ -115,9 +124,9 @@ class EnvPool:
         count = min(processes, len(names))
         spin_s = spin_seconds(count) if spin_s is None else spin_s
         self._envs: ProcessPool | _InProcess = (
-            ProcessPool(slots, seed, spec, groups, count, spin_s)
+            ProcessPool(slots, seed, spec, groups, count, spin_s, rules)
             if processes
-            else _InProcess(slots, seed, spec, groups)
+            else _InProcess(slots, seed, spec, groups, rules)
         )
         arrays = self._envs.arrays
         self._logs = [_ActionLog(start.episode[part], actions[part], _rows(arrays.start, part)) for part in groups]
@@ -129,6 +138,7 @@ class EnvPool:
                 arrays.terminated[part],
                 arrays.truncated[part],
                 _rows(arrays.final_observation, part),
+                arrays.goes_on[part],
             )
             for part in groups
         ]
@@ -174,7 +184,7 @@ class EnvPool:
         if self._unlogged[group]:
             self._unlogged[group] = False
             step = self._steps[group]
-            self._logs[group].add(self._actions[group], step.terminated | step.truncated)
+            self._logs[group].add(self._actions[group], step.over)
 
     def state(self) -> EnvPoolState:
         """Where all agents stand, after what was received last. Copies: later steps don't change it."""
@@ -210,10 +220,12 @@ def fresh_state(agents: int) -> EnvPoolState:
 class _InProcess:
     """No processes: a group is stepped when someone waits for it."""
 
-    def __init__(self, slots: Sequence[EnvSlot], seed: int, spec: EnvSpec, groups: Sequence[slice]) -> None:
+    def __init__(
+        self, slots: Sequence[EnvSlot], seed: int, spec: EnvSpec, groups: Sequence[slice], rules: Rules
+    ) -> None:
         self.arrays: EnvArrays = arrays_over(bytearray(nbytes(len(slots), spec)), len(slots), spec)
         self._rows = [range(len(slots))[part] for part in groups]
-        self._serial = SerialEnvs(slots, seed, self.arrays)
+        self._serial = SerialEnvs(slots, seed, self.arrays, rules)
 
     def start(self, group: int) -> None:
         pass

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
+from lookrep.envs.host.atari import RULES, Rules
 from lookrep.envs.host.protocol import EnvSpec
 from lookrep.envs.host.serial import EnvSlot, arrays_over, nbytes
 from lookrep.envs.host.waiting import busy_wait, poll_of, yield_core
@@ -39,7 +40,14 @@ class ProcessPool:
     """Worker processes. `start` a group's step in all of them, then `wait` until the last one is through."""
 
     def __init__(
-        self, slots: Sequence[EnvSlot], seed: int, spec: EnvSpec, groups: Sequence[slice], count: int, spin_s: float
+        self,
+        slots: Sequence[EnvSlot],
+        seed: int,
+        spec: EnvSpec,
+        groups: Sequence[slice],
+        count: int,
+        spin_s: float,
+        rules: Rules = RULES,
     ) -> None:
         if not hasattr(signal, "pthread_sigmask"):
             raise UserError("worker processes need Linux or macOS: set processes to 0")
@@ -72,7 +80,7 @@ class ProcessPool:
             ]
             self._any = poll_of([*self._reports, *(pipe.reader for pipe in done)])
             for worker in self._workers:
-                worker.begin(seed, len(slots), spec, memory, spin_s)
+                worker.begin(seed, len(slots), spec, memory, spin_s, rules)
             self._await_ready()
         except BaseException:
             self.close()
@@ -208,9 +216,9 @@ class _Worker:
             os.close(self._its_go)
             os.close(self._its_report)
 
-    def begin(self, seed: int, rows: int, spec: EnvSpec, memory: int, spin_s: float) -> None:
+    def begin(self, seed: int, rows: int, spec: EnvSpec, memory: int, spin_s: float, rules: Rules) -> None:
         setup = WorkerSetup(
-            self._slots, seed, rows, spec, memory, self._its_go, self._its_report, self.shares, spin_s
+            self._slots, seed, rows, spec, memory, self._its_go, self._its_report, self.shares, spin_s, rules
         )  # fmt: skip
         assert self._process.stdin
         with contextlib.suppress(BrokenPipeError):  # it died already; its report will say so

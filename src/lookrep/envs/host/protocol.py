@@ -28,6 +28,12 @@ class StepResult(NamedTuple):
     reward: float
     terminated: bool  # the episode is over and its future is worth nothing
     truncated: bool  # the episode was cut, its future still has a value
+    goes_on: bool = False  # terminated for learning alone: a life was lost, and the same episode goes on
+
+    @property
+    def over(self) -> bool:
+        """Whether only `reset` may follow."""
+        return (self.terminated or self.truncated) and not self.goes_on
 
 
 class HostEnvironment(Protocol):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lookrep.envs.host.atari import RULES, Rules
 from lookrep.envs.host.by_name import make
 from lookrep.envs.host.protocol import EnvSpec, StepResult
 from lookrep.errors import UserError
@@ -27,6 +28,7 @@ class EnvArrays(NamedTuple):
     reward: np.ndarray  # float32 [n]
     terminated: np.ndarray  # bool [n]
     truncated: np.ndarray  # bool [n]
+    goes_on: np.ndarray  # bool [n]
     final_observation: np.ndarray | None  # [n, …]
     start: np.ndarray | None  # uint8 [n, bytes]: what the running episodes began from
 
@@ -50,7 +52,8 @@ def arrays_over(memory: Any, rows: int, spec: EnvSpec) -> EnvArrays:
 def _columns(rows: int, spec: EnvSpec) -> dict[str, tuple[tuple[int, ...], np.dtype]]:
     observation = ((rows, *spec.observation_shape), spec.observation_dtype)
     byte, flag, reward = (((rows,), np.dtype(kind)) for kind in (np.uint8, bool, np.float32))
-    columns = {"action": byte, "observation": observation, "reward": reward, "terminated": flag, "truncated": flag}
+    columns = {"action": byte, "observation": observation, "reward": reward}
+    columns |= {"terminated": flag, "truncated": flag, "goes_on": flag}
     columns |= {"final_observation": observation} if spec.keeps_final else {}
     return columns | ({"start": ((rows, spec.start_bytes), np.dtype(np.uint8))} if spec.start_bytes else {})
 
@@ -78,11 +81,11 @@ def episode_seed(seed: int, agent: int, episode: int) -> int:
 class SerialEnvs:
     """The environments of some slots. What happens to them is written into the arrays' rows."""
 
-    def __init__(self, slots: Sequence[EnvSlot], seed: int, arrays: EnvArrays) -> None:
+    def __init__(self, slots: Sequence[EnvSlot], seed: int, arrays: EnvArrays, rules: Rules = RULES) -> None:
         self._arrays, self._seed = arrays, seed
         self._slots = {slot.row: slot for slot in slots}
         self._episodes = {slot.row: slot.episode for slot in slots}
-        self._envs = {slot.row: make(slot.name) for slot in slots}
+        self._envs = {slot.row: make(slot.name, rules) for slot in slots}
         for slot in slots:
             self._replay(slot)
 
@@ -108,8 +111,8 @@ class SerialEnvs:
 
     def _write(self, row: int, result: StepResult) -> None:
         arrays, observation = self._arrays, result.observation
-        arrays.reward[row], arrays.terminated[row], arrays.truncated[row] = result[1:]
-        if result.terminated or result.truncated:
+        arrays.reward[row], arrays.terminated[row], arrays.truncated[row], arrays.goes_on[row] = result[1:]
+        if result.over:
             if arrays.final_observation is not None:
                 arrays.final_observation[row] = observation
             self._episodes[row] += 1
@@ -129,8 +132,9 @@ class SerialEnvs:
         try:
             observation = self._reset(row, slot.start)
             for count, action in enumerate(slot.actions, start=1):
-                observation, _, terminated, truncated = env.step(action)
-                if terminated or truncated:
+                result = env.step(action)
+                observation = result.observation
+                if result.over:
                     raise UserError(
                         f"step {count} of {len(slot.actions)} ended the episode this time: "
                         "an environment must repeat itself, given seed and actions, to be resumed"

@@ -12,6 +12,7 @@ import threading
 import warnings
 from typing import NamedTuple
 
+from lookrep.envs.host.atari import Rules
 from lookrep.envs.host.protocol import EnvSpec
 from lookrep.envs.host.serial import EnvSlot, SerialEnvs, arrays_over, nbytes
 from lookrep.envs.host.waiting import busy_wait, poll_of
@@ -42,6 +43,7 @@ class WorkerSetup(NamedTuple):
     report: int  # READY; or what went wrong
     groups: dict[int, GroupShare]
     spin_s: float  # how long to busy-wait for the next step before going to sleep
+    rules: Rules  # of Atari's games
 
 
 def main() -> None:
@@ -51,7 +53,7 @@ def main() -> None:
     threading.Thread(target=_leave_with_the_parent, daemon=True).start()
     try:
         memory = mmap.mmap(setup.memory, nbytes(setup.rows, setup.spec))
-        envs = SerialEnvs(setup.slots, setup.seed, arrays_over(memory, setup.rows, setup.spec))
+        envs = SerialEnvs(setup.slots, setup.seed, arrays_over(memory, setup.rows, setup.spec), setup.rules)
         os.write(setup.report, READY)
         _work(setup, envs)
         envs.close()

@@ -17,6 +17,8 @@ from jax.sharding import SingleDeviceSharding
 from lookrep.envs.host import EnvSpec, VectorStep
 from lookrep.replay import Steps
 
+OUTCOME = ("action", "reward", "terminated", "truncated", "goes_on")
+
 
 class PinnedBuffer(NamedTuple):
     """Memory that the host writes and compiled functions read. It changes behind JAX's back: whoever writes must know
@@ -64,7 +66,7 @@ def packet_row(spec: EnvSpec) -> np.dtype:
     """What a step packet says of one agent. Where its action led is there if the replay has a use for it."""
     seen = (spec.observation_dtype, spec.observation_shape)
     led_to = [("next_observation", *seen)] if spec.keeps_final else []
-    flags = [(name, np.uint8) for name in ("action", "terminated", "truncated", "unused")]
+    flags = [(name, np.uint8) for name in ("action", "terminated", "truncated", "goes_on")]
     return np.dtype([("observation", *seen), *led_to, *flags, ("reward", np.float32)])
 
 
@@ -72,16 +74,16 @@ def write_packet(packet: np.ndarray, action: np.ndarray, step: VectorStep) -> No
     """Fill rows [n] with what these actions led to."""
     packet["observation"] = step.observation
     if step.final_observation is not None:
-        led_to, ended = packet["next_observation"], step.terminated | step.truncated
+        led_to, ended = packet["next_observation"], step.over
         led_to[:] = step.observation
         led_to[ended] = step.final_observation[ended]
     packet["action"], packet["reward"] = action, step.reward
-    packet["terminated"], packet["truncated"] = step.terminated, step.truncated
+    packet["terminated"], packet["truncated"], packet["goes_on"] = step.terminated, step.truncated, step.goes_on
 
 
 def read_packet(packet: jax.Array, spec: EnvSpec) -> tuple[jax.Array, jax.Array, jax.Array | None]:
-    """On the device, of uint8 [n, bytes]: observation, outcome (action, reward, terminated, truncated as float32
-    [n, 4]), and where the action led."""
+    """On the device, of uint8 [n, bytes]: observation, outcome (action, reward, terminated, truncated, goes_on as
+    float32 [n, 5]), and where the action led."""
     fields: Any = packet_row(spec).fields
 
     def field(name: str) -> jax.Array:
@@ -91,7 +93,7 @@ def read_packet(packet: jax.Array, spec: EnvSpec) -> tuple[jax.Array, jax.Array,
             data = lax.bitcast_convert_type(data.reshape(len(data), -1, dtype.base.itemsize), dtype.base)
         return data.reshape(-1, *dtype.shape)
 
-    columns = [field(name).astype(jnp.float32) for name in ("action", "reward", "terminated", "truncated")]
+    columns = [field(name).astype(jnp.float32) for name in OUTCOME]
     led_to = field("next_observation") if "next_observation" in fields else None
     return field("observation"), jnp.stack(columns, axis=1), led_to
 
@@ -101,7 +103,7 @@ class ObservationBuffer(NamedTuple):
 
     observation: jax.Array  # [n, stack, …] or [n, …]
     frames: jax.Array  # [steps + 1, n, …]: of the cycle's steps, and the one after
-    outcomes: jax.Array  # float32 [steps, n, 4]: action, reward, terminated, truncated
+    outcomes: jax.Array  # float32 [steps, n, 5]: `OUTCOME`
     next_observations: jax.Array | None  # [steps, n, …]: never a reset's; None where the replay has no use for them
 
     @staticmethod
@@ -109,7 +111,7 @@ class ObservationBuffer(NamedTuple):
         """At the beginning of a cycle, which needs nothing of the one before."""
         frame = observation[:, -1] if spec.frame_stack > 1 else observation
         frames = jnp.broadcast_to(frame, (steps + 1, *frame.shape))
-        outcomes = jnp.zeros((steps, len(frame), 4), jnp.float32)
+        outcomes = jnp.zeros((steps, len(frame), len(OUTCOME)), jnp.float32)
         return ObservationBuffer(observation, frames, outcomes, frames[1:] if spec.keeps_final else None)
 
     def pushed(self, packet: jax.Array, spec: EnvSpec) -> "ObservationBuffer":
@@ -117,7 +119,7 @@ class ObservationBuffer(NamedTuple):
         frame, outcome, led_to = read_packet(packet, spec)
         observation, next_observations = frame, self.next_observations
         if spec.frame_stack > 1:  # behind the frames before it, or behind zeros where an episode begins
-            ended = outcome[:, 2:].any(axis=-1).reshape(-1, *[1] * (self.observation.ndim - 1))
+            ended = outcome[:, 2:4].any(axis=-1).reshape(-1, *[1] * (self.observation.ndim - 1))
             observation = jnp.concatenate([jnp.where(ended, 0, self.observation[:, 1:]), frame[:, None]], axis=1)
         if next_observations is not None and led_to is not None:
             next_observations = _pushed(next_observations, led_to)
@@ -127,8 +129,13 @@ class ObservationBuffer(NamedTuple):
 
     def steps(self) -> Steps:
         """The cycle, for the replay."""
-        action, reward, terminated, truncated = jnp.moveaxis(self.outcomes, -1, 0)
+        action, reward, terminated, truncated, _ = jnp.moveaxis(self.outcomes, -1, 0)
         return Steps(self.frames[:-1], action, reward, terminated > 0, truncated > 0, self.next_observations)
+
+    def over(self) -> jax.Array:
+        """Whose episode is over after each step, and not just a life: bool [steps, n]."""
+        _, _, terminated, truncated, goes_on = jnp.moveaxis(self.outcomes, -1, 0)
+        return jnp.maximum(terminated, truncated) > goes_on
 
 
 def _pushed(recent: jax.Array, newest: jax.Array) -> jax.Array:

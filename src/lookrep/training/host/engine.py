@@ -27,6 +27,7 @@ from jax import lax
 from lookrep.agents import AgentState, Parts
 from lookrep.config import RunConfig
 from lookrep.envs.host import EnvPool, EnvPoolState, check, common_spec
+from lookrep.envs.host.atari import Rules
 from lookrep.envs.host.pool import processes_for
 from lookrep.errors import UserError
 from lookrep.replay import priorities
@@ -204,6 +205,7 @@ class HostEngine:
             groups=self._slices,
             processes=processes_for(config.env, config.workers),
             resume=resume,
+            rules=Rules(**vars(config.settings.atari)),
         )
         if folder is not None and self._logs_frames and config.checkpoint_interval_steps:
             log = FrameLog(folder / FRAMES, int(snapshots[0].agent_steps), segments)

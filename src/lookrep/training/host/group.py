@@ -92,7 +92,7 @@ class GroupRunner:
         """Show the networks the very first observation."""
         observation, nothing = self._pool.observation(self.number), np.zeros(len(self._action), np.float32)
         final = observation if self._spec.keeps_final else None
-        self._show(VectorStep(observation, nothing, nothing > 0, nothing > 0, final))
+        self._show(VectorStep(observation, nothing, nothing > 0, nothing > 0, final, nothing > 0))
 
     def actions_ready(self) -> bool:
         """Whether `act` would not have to wait for the device."""
@@ -138,7 +138,7 @@ class GroupRunner:
         else:
             online, target = self._copies
             self._learner, online = self._programs.learn(self._learner, online, target, self._buffer)
-            self._updates += 1
+            self._updates += self._settings.learning.updates_in_a_row
             if self._schedule.due(self._updates):
                 self._learner, target = self._programs.follow(self._learner)
             self._copies = online, target

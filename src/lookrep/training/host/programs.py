@@ -129,12 +129,11 @@ class GroupFunctions:
 
     def remember(self, state: LearnerState, buffer: ObservationBuffer) -> LearnerState:
         """The cycle goes into the replay."""
-        steps = buffer.steps()
+        steps, over = buffer.steps(), buffer.over()
         tally, earned = state.tally, state.episode_return
         for k in range(self.cycle_steps):
-            done = steps.terminated[k] | steps.truncated[k]
-            tally = tallied(tally, done, earned + steps.reward[k])
-            earned = jnp.where(done, 0.0, earned + steps.reward[k])
+            tally = tallied(tally, over[k], earned + steps.reward[k])
+            earned = jnp.where(over[k], 0.0, earned + steps.reward[k])
         return self.population.remember(state._replace(tally=tally, episode_return=earned), steps)
 
     def learn(self, state: LearnerState, online: Any, target: Any, buffer: ObservationBuffer) -> LearnerState:
