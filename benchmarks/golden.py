@@ -47,6 +47,7 @@ RUNS: dict[str, str] = {
 }
 RESUMED = {"rainbow-replicate-one": 1_000, "gym-c51-replicate": 1_000, "atari-groups-bf16": 400}
 SPEEDS = {"steps_per_second"}
+SAME = "the same"
 
 
 def main() -> int:
@@ -59,17 +60,16 @@ def main() -> int:
             (folder / f"{name}.json").write_text(json.dumps(rows))
             print(f"{name}: {len(rows)} rows", flush=True)
         return 0
-    failed = 0
+    answers: dict[str, str] = {}
     for name in chosen:
         wanted = json.loads((folder / f"{name}.json").read_text())
-        answers = {name: compared(wanted, trained(name, RUNS[name]))}
-        if name in RESUMED:
-            answers[f"{name}, resumed"] = compared(wanted, trained(name, RUNS[name], RESUMED[name]))
-        for what, answer in answers.items():
-            print(f"{what}: {answer or 'the same'}", flush=True)
-            failed += bool(answer) and not answer.startswith("the same")
-    print(f"{len(chosen) - failed} of {len(chosen)} the same")
-    return 1 if failed else 0
+        for what, stop_at_steps in ((name, None), (f"{name}, resumed", RESUMED.get(name))):
+            if what == name or stop_at_steps is not None:
+                answers[what] = compared(wanted, trained(name, RUNS[name], stop_at_steps))
+                print(f"{what}: {answers[what]}", flush=True)
+    same = sum(answer.startswith(SAME) for answer in answers.values())
+    print(f"{same} of {len(answers)} the same")
+    return 0 if same == len(answers) else 1
 
 
 def trained(name: str, flags: str, stop_at_steps: int | None = None) -> list[dict[str, object]]:
@@ -95,15 +95,20 @@ def lookrep(*words: str) -> None:
 
 
 def compared(wanted: list[dict[str, object]], found: list[dict[str, object]]) -> str:
-    """What is different; empty where nothing is."""
+    """Whether all is the same; if not, every column that is not, with its rows and the first two values."""
     if len(wanted) != len(found):
         return f"{len(found)} rows instead of {len(wanted)}"
+    different: dict[str, list[str]] = {}
     for number, (old, new) in enumerate(zip(wanted, found, strict=True), 1):
         for column, value in old.items():
-            if new.get(column, "missing") != value:
-                return f"row {number}: {column} = {new.get(column, 'missing')} instead of {value}"
+            now = new.get(column, "missing")
+            if now != value:
+                values = "" if column in different else f" ({now} instead of {value})"
+                different.setdefault(column, []).append(f"{number}{values}")
+    if different:
+        return "; ".join(f"{column} in rows {', '.join(rows)}" for column, rows in different.items())
     extra = [column for column in found[0] if column not in wanted[0]] if found else []
-    return f"the same, and new columns {', '.join(extra)}" if extra else ""
+    return f"{SAME}, and new columns {', '.join(extra)}" if extra else SAME
 
 
 if __name__ == "__main__":
