@@ -14,6 +14,7 @@ from lookrep.cli import main, train
 from lookrep.cli.parsing import parse
 from lookrep.config import RunConfig
 from lookrep.envs import names
+from lookrep.runs import names as names_of_files
 from lookrep.training import memory
 
 
@@ -179,6 +180,33 @@ def test_resume_takes_nothing_but_steps(
     config = RunConfig("minatar/breakout", settings=configs.preset("rainbow"))
     Path("config.json").write_text(json.dumps(configs.to_json(config)))
     assert_refused(["--resume", ".", *more], "--quiet go with it", capsys, tmp_path)
+
+
+@pytest.mark.parametrize("steps", ["10", "400_000", "1e3"])
+def test_resume_to_an_end_that_is_behind_says_how_much_is_done(
+    steps: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    config = RunConfig("minatar/breakout", settings=configs.preset("rainbow"))
+    (tmp_path / "config.json").write_text(json.dumps(configs.to_json(config)))
+    saved = tmp_path / "checkpoints" / names_of_files.of_step(500_000)
+    saved.mkdir(parents=True)
+    (saved / names_of_files.MANIFEST).write_text("{}")
+    words = ["--resume", str(tmp_path), "--steps", steps]
+    assert_refused(words, "has done 500,000 steps: --steps goes on to a larger number", capsys, tmp_path)
+
+
+@pytest.mark.parametrize("command", ["train --resume", "eval"])
+def test_a_study_is_no_run_and_its_runs_are_named(
+    command: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    run = tmp_path / "populations" / "hard--breakout"
+    run.mkdir(parents=True)
+    (tmp_path / "study.toml").touch()
+    assert main([*command.split(), str(tmp_path)]) == 2
+    assert f"{tmp_path} is a study: {run.parent} has no run yet" in capsys.readouterr().err
+    (run / "config.json").touch()
+    assert main([*command.split(), str(tmp_path)]) == 2
+    assert f"{tmp_path} is a study: give one of its runs, as {run}" in capsys.readouterr().err
 
 
 # Help, and names

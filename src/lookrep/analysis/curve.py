@@ -12,7 +12,7 @@ from lookrep.analysis.figures import style
 from lookrep.errors import UserError
 from lookrep.files import check_figure_path, save_figure
 
-PANELS = {"return_mean": "return of an episode", "function_gap": "function gap |q_θ − q_w|"}
+PANELS = {"return_mean": "return of an episode", "function_gap": "function gap $|q_θ − q_w|$"}
 
 
 def draw(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> Path:
@@ -32,8 +32,10 @@ def figure_of(rows: Sequence[Mapping[str, Any]], title: str) -> Figure:
     for axes, (column, game) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
         some = [row for row in rows if game is None or row.get("env") == game]
         _panel(axes, some, column)
-        axes.set_title(game or "", fontsize=9)
+        axes.set_title(game if game and len(games) > 1 else "", fontsize=9)
         axes.set_ylabel(PANELS[column])
+    if len({(row.get("env"), row["agent"]) for row in rows}) > len(games):
+        figure.axes[0].legend(frameon=False, fontsize=8)
     figure.suptitle(title, fontsize=10)
     return figure
 
@@ -50,9 +52,10 @@ def _panel(axes: Axes, rows: Sequence[Mapping[str, Any]], column: str) -> None:
         axes.plot(steps, line, color="0.75", linewidth=0.8)
     known = (~np.isnan(values)).sum(axis=0)
     mean = np.nansum(values, axis=0) / np.where(known, known, np.nan)
-    axes.plot(steps, mean, color=style.BLUE, linewidth=1.8)
+    axes.plot(steps, mean, color=style.BLUE, linewidth=1.8, label="mean of the agents")
     if len(who) > 1:
         error = np.sqrt(np.nansum((values - mean) ** 2, axis=0) / np.maximum(known - 1, 1) / np.maximum(known, 1))
-        axes.fill_between(steps, mean - error, mean + error, color=style.BLUE, alpha=0.25, linewidth=0)
+        low, high = mean - error, mean + error
+        axes.fill_between(steps, low, high, color=style.BLUE, alpha=0.25, linewidth=0, label="± standard error")
     axes.set_xlabel("agent steps")
     axes.spines[["top", "right"]].set_visible(False)

@@ -18,7 +18,7 @@ from lookrep.cli.train_words import in_order, without_effect
 from lookrep.config import RunConfig
 from lookrep.envs import spelling
 from lookrep.errors import UserError
-from lookrep.runs import names, trust
+from lookrep.runs import folder, names, trust
 from lookrep.runs.wandb import PROJECT
 
 HELP_ALL = "--help-all"
@@ -67,6 +67,7 @@ def main(argv: Sequence[str]) -> int:
         words[1] = _right_name(words[1], quiet="--quiet" in words)
     if HELP_ALL in words:
         words = [word for word in words if word != HELP_ALL] + ["--help"]
+    _check_new_end(words)
     arguments = parse(Arguments, words, "lookrep train", default=Arguments(run=_base(words)), flat=True)
     if arguments.wandb:
         os.environ[PROJECT] = arguments.wandb
@@ -88,7 +89,10 @@ def main(argv: Sequence[str]) -> int:
             )
         trust.check(kept, arguments.resume / names.CONFIG, trusted)
         how = {"restart": arguments.restart, "refill": arguments.refill_replay, "quiet": arguments.quiet}
-        return 0 if run.resume(arguments.resume, steps, **how) else 130
+        if not run.resume(arguments.resume, steps, **how):
+            return 130
+        _show(kept, arguments.resume, arguments.quiet)
+        return 0
     for flag, given in (("--restart", arguments.restart), ("--refill-replay", arguments.refill_replay)):
         if given:
             raise UserError(f"{flag} goes with --resume RUN")
@@ -102,9 +106,17 @@ def main(argv: Sequence[str]) -> int:
         print(f"note: {line}", file=sys.stderr)
     if not run.start(arguments.run, arguments.out, quiet=arguments.quiet):
         return 130
-    if not arguments.quiet and (arguments.out / names.METRICS).exists():
-        _show(arguments.run, arguments.out)
+    _show(arguments.run, arguments.out, arguments.quiet)
     return 0
+
+
+def _check_new_end(words: list[str]) -> None:
+    run, steps = _given(words, "--resume"), (_given(words, "--steps") or "").replace("_", "")
+    if run is None or not steps.isdecimal() or "--restart" in words:
+        return
+    done = folder.saved_at(Path(run))
+    if int(steps) < done:
+        raise UserError(f"{run} has done {done:,} steps: --steps goes on to a larger number, --restart begins it anew")
 
 
 def _right_name(typed: str, *, quiet: bool) -> str:
@@ -114,8 +126,10 @@ def _right_name(typed: str, *, quiet: bool) -> str:
     return name
 
 
-def _show(config: RunConfig, out: Path) -> None:
+def _show(config: RunConfig, out: Path, quiet: bool) -> None:
     """The curve of a finished run, and what to do with it next."""
+    if quiet or not (out / names.METRICS).exists():
+        return
     from lookrep.agents import Parts
     from lookrep.api import Run
 

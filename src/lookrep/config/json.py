@@ -15,6 +15,7 @@ from lookrep.config.schema import AgentConfig
 from lookrep.errors import UserError
 from lookrep.files import json_object
 from lookrep.methods import Method
+from lookrep.runs import names
 
 
 def to_json(config: RunConfig) -> dict[str, Any]:
@@ -83,11 +84,14 @@ def from_flat(flat: dict[str, Any], where: str = "settings") -> RunConfig:
 def load(path: str | Path) -> RunConfig:
     """Read a run's `config.json` (or a run folder that has one)."""
     path = Path(path)
-    file = path / "config.json" if path.is_dir() else path
+    file = path / names.CONFIG if path.is_dir() else path
     try:
         data = json_object(file)
     except FileNotFoundError:
-        raise UserError(f"{file}: no such file") from None
+        runs = path / names.POPULATIONS
+        some = sorted(run.parent for run in runs.glob(f"*/{names.CONFIG}"))[:1]
+        study = f"{path} is a study: " + (f"give one of its runs, as {some[0]}" if some else f"{runs} has no run yet")
+        raise UserError(study if (path / names.STUDY).is_file() else f"{file}: no such file") from None
     data.pop("versions", None)
     return from_json(data, str(file))
 

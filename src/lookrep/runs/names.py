@@ -1,4 +1,4 @@
-"""Names of the files in a run's folder. Nothing is imported here, so that everybody can."""
+"""Names of the files in a run's folder, and how to tell a study's. Nothing is imported here, so that everybody can."""
 
 CONFIG = "config.json"
 METRICS = "metrics.jsonl"
@@ -8,6 +8,7 @@ FRAMES = "replay"  # emulators' frames, which checkpoints leave out
 EVENTS = "events.out.tfevents.*"
 WANDB = "wandb.id"  # of the run in Weights & Biases, where it is logged there
 LOCK = ".lock"  # held by the process that trains
+STUDY, POPULATIONS = "study.toml", "populations"  # a study's folder has its runs in the second
 
 
 def of_step(agent_steps: int) -> str:

@@ -23,7 +23,7 @@ from lookrep.studies import definition, hardware
 from lookrep.studies.definition import Study
 from lookrep.studies.hardware import Hardware
 
-POPULATIONS, SITTINGS, VIDEOS, EXACT, LOGS = "populations", "sittings.jsonl", "videos", "exact", "logs"
+POPULATIONS, SITTINGS, VIDEOS, EXACT, LOGS = names.POPULATIONS, "sittings.jsonl", "videos", "exact", "logs"
 SITTING = {"sitting": str, "start": str, "end": str, "command": str, "hardware": dict, "versions": dict}
 KILLED = "ended by "  # begins a failure by a signal
 
