@@ -79,7 +79,7 @@ def attacks(world: World, short: bool) -> list[tuple[str, Attack]]:
         ("SIGHUP, study", times(1, partial(_asked, study, "SIGHUP"))),
         ("closed terminal", times(2, lambda w, rng: signals.closed_terminal(w, one, rng))),
         ("broken pipe", times(2, lambda w, rng: signals.broken_pipe(w, one, rng))),
-        ("study list | head -1", times(2, signals.list_into_head)),
+        ("a reader that goes away, study list", times(2, signals.list_into_head)),
         ("two resumes", times(3, lambda w, rng: writers.two_resumes(w, one, rng))),
         ("two starts", times(3, lambda w, rng: writers.two_starts(w, one, rng))),
         ("resume beside its study", times(2, lambda w, rng: writers.beside_a_study(w, study, rng))),
