@@ -11,12 +11,14 @@ STUDIES := exact minatar-targets minatar-baselines minatar-kr minatar-recipe min
   minatar-small-targets minatar-distilled network-pairs paper-ablation paper-kr paper-norms paper-55 paper-readings \
   atari-parity
 
-.PHONY: help demo test smoke lint types docs readme wheel clean
+.PHONY: help demo test smoke chaos fuzz lint types docs readme wheel clean
 
 help:
 	@echo "make demo   install, then the paper's two exact examples, a small study on MinAtar, and its report"
 	@echo "make test   install, then the tests"
 	@echo "make smoke  install, then every built-in study in its smallest size (10 to 20 minutes)"
+	@echo "make chaos  120 kills, damaged files, full disks, two writers and signals, with a table (15 minutes)"
+	@echo "make fuzz   10,000 wrong settings, files and command lines"
 	@echo "make docs   the guides, reference and results as a site with search: out/site/index.html"
 	@echo "make readme README.md's commands as they stand, in a fresh copy and environment"
 	@echo "make wheel  the wheel in empty environments, alone and with [train]"
@@ -50,6 +52,13 @@ test: $(STAMP)
 smoke: $(STAMP)
 	@rm -rf out/smoke
 	for study in $(STUDIES); do $(BIN)/lookrep study run $$study --size smoke --out out/smoke/$$study || exit 1; done
+
+# CHAOS=--seed=N repeats a failure.
+chaos: $(STAMP)
+	PYTHONPATH=benchmarks $(BIN)/python -m chaos $(CHAOS)
+
+fuzz: $(STAMP)
+	LOOKREP_FUZZ=1200 $(BIN)/python -m pytest tests/test_fuzz.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -48,7 +48,7 @@ def attacked(world: World, *, short: bool, only: str = "", at_once: int = 2) -> 
 
 
 def attacks(world: World, short: bool) -> list[tuple[str, Attack]]:
-    one, pong = subjects.minatar(), subjects.atari()
+    one, pong = subjects.minatar(800 if short else subjects.STEPS), subjects.atari()
     study, joint = (subjects.study(world.folder / "definitions", together) for together in (False, True))
     if short:
         return [
@@ -57,7 +57,7 @@ def attacks(world: World, short: bool) -> list[tuple[str, Attack]]:
             ("two resumes", times(1, lambda w, rng: writers.two_resumes(w, one, rng))),
             ("SIGTERM, MinAtar", times(1, lambda w, rng: signals.asked(w, one, "SIGTERM", rng))),
             ("broken pipe", times(1, lambda w, rng: signals.broken_pipe(w, one, rng))),
-            ("full disk", partial(disk.attack, tries=1)),
+            ("full disk", partial(disk.attack, tries=1, steps=800)),
         ]
     found: list[tuple[str, Attack]] = [
         ("kill -9, study", until(12, lambda w, rng: kills.life(w, study, rng))),
@@ -84,7 +84,7 @@ def attacks(world: World, short: bool) -> list[tuple[str, Attack]]:
         ("two starts", times(3, lambda w, rng: writers.two_starts(w, one, rng))),
         ("resume beside its study", times(2, lambda w, rng: writers.beside_a_study(w, study, rng))),
         ("two resumes, lock deleted", times(3, lambda w, rng: writers.without_a_lock(w, one, rng))),
-        ("full disk", partial(disk.attack, tries=6)),
+        ("full disk", partial(disk.attack, tries=6, steps=subjects.STEPS)),
     ]
 
 
@@ -127,6 +127,7 @@ def _tried(world: World, tally: Tally, number: int, one: Callable[..., int]) -> 
     except (Failure, OSError, ValueError) as error:
         tally.tries += 1
         tally.failures.append(f"{tally.attack}, try {number}: {type(error).__name__} {error}")
+        print(f"FAILED {tally.failures[-1]}", file=sys.stderr, flush=True)
     print(f"{tally.attack}: {tally.tries} tries, {len(tally.failures)} failures", file=sys.stderr, flush=True)
 
 

@@ -1,6 +1,6 @@
 """A disk that fills up: a file system of a few MiB of its own, mounted in a namespace of its own.
 
-unshare -m python -m chaos.disk FOLDER SEED TRIES      prints a JSON list: tries, failures
+unshare -m python -m chaos.disk FOLDER SEED TRIES STEPS      prints a JSON list: tries, failures
 """
 
 import json
@@ -17,13 +17,14 @@ MIB = 1 << 20
 ENOUGH_MIB = 64
 
 
-def attack(world: World, tally: Tally, tries: int) -> None:
+def attack(world: World, tally: Tally, tries: int, steps: int) -> None:
     """In a process that may mount; skipped, with the reason, where that is not possible."""
-    world.whole(subjects.minatar())
+    world.whole(subjects.minatar(steps))
     if shutil.which("unshare") is None:
         tally.skipped = "no unshare"
         return
-    command = ["unshare", "-m", sys.executable, "-m", "chaos.disk", str(world.folder), str(world.seed), str(tries)]
+    numbers = [str(number) for number in (world.seed, tries, steps)]
+    command = ["unshare", "-m", sys.executable, "-m", "chaos.disk", str(world.folder), *numbers]
     path = str(Path(__file__).parents[1])
     environment = {**world.environment, "PYTHONPATH": ":".join([path, world.environment.get("PYTHONPATH", "")])}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -36,7 +37,7 @@ def attack(world: World, tally: Tally, tries: int) -> None:
 
 
 def main() -> int:
-    folder, seed, tries = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    folder, (seed, tries, steps) = Path(sys.argv[1]), map(int, sys.argv[2:])
     world = World(folder, seed)
     small = folder / "small-disk"
     small.mkdir(exist_ok=True)
@@ -44,6 +45,7 @@ def main() -> int:
     full, number = 0, -1
     while full < tries and number < 5 * tries:
         number += 1
+        subject = subjects.study(world.folder / "on-disk") if number % 3 == 2 else subjects.minatar(steps)
         mounted = subprocess.run(
             ["mount", "-t", "tmpfs", "-o", f"size={ENOUGH_MIB}m", "chaos", str(small)], capture_output=True, text=True
         )
@@ -51,7 +53,7 @@ def main() -> int:
             print(mounted.stderr.strip() or "mount failed", file=sys.stderr)
             return 3
         try:
-            full += _fill(world, small, world.random("full disk", number), number % 3 == 2)
+            full += _fill(world, small, subject, world.random("full disk", number))
         except (AssertionError, OSError, ValueError) as error:
             full += 1
             failures.append(f"full disk, try {number}: {error}")
@@ -61,17 +63,15 @@ def main() -> int:
     return 0
 
 
-def _fill(world: World, small: Path, rng: random.Random, whole_study: bool) -> int:
-    subject = subjects.study(world.folder / "on-disk") if whole_study else subjects.minatar()
+def _fill(world: World, small: Path, subject: Subject, rng: random.Random) -> int:
+    """Whether it was full before the end; then there is room again, and it goes on."""
     out = small / "run"
-    _size(small, rng.uniform(0.2, 12.0) * (2 if whole_study else 1))
+    _size(small, rng.uniform(0.2, 12.0) * (1 if subject.alone else 2))
     words = subject.begin(out)
     found = world.run(words)
-    if not whole_study:
-        if found.status == 2:
-            one_line(found)
-    else:
-        check(found.status in (0, 1, 2), f"not said in a line: {found}")
+    check(found.status in (0, 2) if subject.alone else found.status in (0, 1, 2), f"not said in a line: {found}")
+    if subject.alone and found.status:
+        one_line(found)
     if found.status == 0:
         same(subject, out, world.whole(subject))
         return 0

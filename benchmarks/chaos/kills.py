@@ -17,24 +17,24 @@ START_SECONDS = 4.0
 def life(world: World, subject: Subject, rng: random.Random) -> int:
     """Begun, killed a few times, and brought to its end; how many kills there were."""
     out, whole = world.place("kills") / "run", world.whole(subject)
-    killed = 0
+    killed = failed = 0
     words = subject.begin(out)
     for _ in range(KILLS_IN_A_LIFE):
         process = world.start(words)
         if not _killed(process, subject, out, whole, rng):
-            check(process.returncode in (0, 1), f"it ended by itself: {world.ended(process, words)}")
-            world.ended(process, words)
+            found = world.ended(process, words)
+            check(found.status in (0, 1), f"it ended by itself: {found}")
             break
         killed += 1
         process.communicate()
         _nothing_lost(subject, out, whole)
         words = _next(world, subject, out)
-    for _ in range(4):  # a worker that was killed in a study leaves its failure in the status
+    else:
         found = world.run(words)
-        if found.status == 0:
-            break
-        check(not subject.alone and found.status == 1, f"it does not go on: {found}")
-        words = subject.go_on(out)
+    while found.status == 1 and not subject.alone and failed < KILLS_IN_A_LIFE:  # it says which worker was killed
+        failed += 1
+        found = world.run(subject.go_on(out))
+    check(found.status == 0, f"it does not go on: {found}")
     same(subject, out, whole)
     return killed
 

@@ -27,10 +27,12 @@ def _go_on(out: Path) -> list[str]:
     return ["train", "--resume", str(out), "--quiet"]
 
 
-def minatar() -> Subject:
-    words = ["train", "minatar/breakout", "--target=replicate", "--agents=2", f"--steps={STEPS}", "--seed=3", "--quiet"]
+def minatar(steps: int = STEPS) -> Subject:
+    """Twenty rows and ten checkpoints, however long it is."""
+    short = {"log_interval_steps": steps // 20, "checkpoint_interval_steps": steps // 10, "warmup_steps": steps // 4}
+    words = ["train", "minatar/breakout", "--target=replicate", "--agents=2", f"--steps={steps}", "--seed=3", "--quiet"]
     return Subject(
-        "MinAtar", lambda out: [*words, *flags(SMALL), "--out", str(out)], _go_on, lambda out: [out], alone=True
+        "MinAtar", lambda out: [*words, *flags(SMALL | short), "--out", str(out)], _go_on, lambda out: [out], alone=True
     )
 
 

@@ -114,7 +114,9 @@ class World:
         with lock:
             if not path.exists():
                 path.parent.mkdir(parents=True, exist_ok=True)
-                make(path)
+                making = path.with_name(f"{name}.{os.getpid()}")
+                make(making)
+                making.rename(path)
         return path
 
     def whole(self, subject: Subject) -> Path:
@@ -136,6 +138,7 @@ class Tally:
 
 
 def check(kept: bool, promise: str) -> None:
+    """A promise, as it reads when it was not kept."""
     if not kept:
         raise Failure(promise)
 
