@@ -122,7 +122,7 @@ def run(config: AgentConfig, updates: int = UPDATES) -> Trial:
             state, _ = agent.learn(state, *used, MUSEUM, jax.random.fold_in(key, n), None, numbers, reference)
 
             def batches(k: jax.Array) -> Any:
-                return agent.turn_inputs(MUSEUM, jax.random.fold_in(key, k))
+                return agent.turn_inputs(MUSEUM, jax.random.fold_in(jax.random.fold_in(key, -n), k))
 
             state = state._replace(target=agent.rule(numbers).update(state.target, state.online, n, batches))
             seen = state.online, state.target.params, state.target.updates
@@ -146,8 +146,9 @@ def assert_same(found: Any, expected: Any, **tolerance: float) -> None:
 # What is no more than a rule learns in tests/training/test_learning.py; `renewed` is an engine's work.
 RULES = ("plain", "polyak", "frozen", "replicate", "paper-replicate", "renewed")
 METHODS = [name for name in methods.names() if name not in RULES]
-WITH_HEADS = [("c51", name) for name in ("symmetric", "averaged", "distilled", "minto", "functional", "value-proximal")]
-TABLE = [("dqn", name) for name in METHODS] + WITH_HEADS + [("qr-dqn", "averaged")]
+TABLE = [(preset, name) for preset in ("dqn", "c51", "qr-dqn") for name in METHODS]
+# IQN's head is QR-DQN's; where outputs of two networks meet, its fractions must be the same.
+TABLE += [("iqn", name) for name in ("symmetric", "averaged", "distilled", "minto", "functional", "value-proximal")]
 
 
 @pytest.mark.parametrize(("preset", "method"), TABLE)
