@@ -288,3 +288,19 @@ def test_equal_results_give_equal_files(tmp_path: Path, sweep: Results) -> None:
     for name in ("a.svg", "b.svg"):
         save_figure(figures.draw("fig6", sweep)[0], tmp_path / name)
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_one_k_r_is_no_sweep() -> None:
+    one = study_results.results(study_results.study(), spread)
+    for name in ("fig3", "fig4"):
+        with pytest.raises(UserError, match=r"no Replicate variants that differ in replicate_updates \(K_R\)"):
+            figures.draw(name, one)
+
+
+@pytest.mark.parametrize(("seeds", "few"), [(4, True), (5, False)])
+def test_below_five_seeds_no_colour_says_who_is_better(seeds: int, few: bool) -> None:
+    found = study_results.results(study_results.study(seeds=seeds), spread)
+    figure, _ = figures.draw("improvement", found)
+    assert ("too few seeds to tell" in words(figure)) == few
+    colours = {line.get_color() for line in figure.axes[0].lines if line.get_label() in study_results.TARGETS}
+    assert (colours == {"0.45"}) == few

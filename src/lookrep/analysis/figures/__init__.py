@@ -105,7 +105,7 @@ def why_not(name: str, results: Results) -> str | None:
         return "it has runs from before version 0.2, which did not measure it"
     if name == "fig10" and len(study.environments) <= PART:
         return f"it has {len(study.environments)} environments, and fig9 shows the first {PART}"
-    if name in ("fig3", "fig4") and not style.sweep(results):
+    if name in ("fig3", "fig4") and len(style.sweep(results)) < 2:
         return "it has no Replicate variants that differ in replicate_updates (K_R)"
     if name in _COMPARE and len(study.variants) < 2:
         return "there is only one variant, nothing to compare it with"

@@ -74,7 +74,7 @@ CAPTIONS: dict[str, Caption] = {
     "improvement": Caption(
         "Probability of improvement",
         "How likely a run of a variant is to beat a run of the baseline on the same game. At the line of 0.5 neither "
-        "is better; an interval across it decides nothing.",
+        "is better; an interval across it decides nothing. Grey: too few seeds to tell.",
         "All pairs of runs compared on each game, ties counting half, averaged over games; 95 % bootstrap intervals.",
     ),
     "curve": Caption(

@@ -130,22 +130,30 @@ def improvement(results: Results) -> tuple[Figure, Rows]:
     baseline = study.variant(study.baseline).label
     many = len(rule.environments) > 1
     grey: dict[str, Any] = {"linestyle": "none", "color": "0.3"}
+    every = by_environment(results, rule)
+    runs = {v.name: min(s.runs for s in every if s.variant == v.name and s.env in rule.environments)
+            for v in study.variants}  # fmt: skip
+    few = {name for name in runs if min(runs[name], runs[study.baseline]) < FEW_SEEDS}
+    handles = [
+        Line2D([], [], marker="o", markersize=7, **grey, label="mean over environments, with its interval"),
+        Line2D([], [], marker="o", markersize=5, markerfacecolor="none", **grey, label="one environment"),
+    ]
+    handles = (handles if many else []) + ([Patch(**UNSURE, label="too few seeds to tell")] if few else [])
     page = style.sheet(
         1,
         title=f"Probability that a run beats a run of {baseline}",
-        handles=[Line2D([], [], marker="o", markersize=7, **grey, label="mean over environments, with its interval"),
-                 Line2D([], [], marker="o", markersize=5, markerfacecolor="none", **grey, label="one environment")]
-        if many else [],
+        handles=handles,
         notes=["Final scores; ties count half. Right of the line at 0.5: better than the baseline.",
                *notes.scores(results, rule)[1:]],
         size=(5.6, 0.75 + 0.36 * len(others)),
     )  # fmt: skip
     axes = page.panels[0]
     axes.axvline(0.5, color="0.35", linewidth=1.0, linestyle=":")
-    apart = {(s.env, s.variant): s.improvement for s in by_environment(results, rule) if s.improvement}
+    apart = {(s.env, s.variant): s.improvement for s in every if s.improvement}
     rows: Rows = []
     for place, variant in enumerate(reversed(others)):
         look = looks[variant.name]
+        color = UNSURE["edgecolor"] if variant.name in few else look.color
         whole = estimate(probability_of_improvement, scores[variant.name], scores[study.baseline], resamples=RESAMPLES)
         each = {env: apart[env, variant.name] for env in rule.environments}
         rows += [
@@ -154,9 +162,9 @@ def improvement(results: Results) -> tuple[Figure, Rows]:
         ]
         if many:
             axes.plot([found.value for found in each.values()], np.full(len(each), place - 0.2), linestyle="none",
-                      marker="o", markersize=4.5, markerfacecolor="none", color=look.color, alpha=0.8)  # fmt: skip
-        axes.plot([whole.low, whole.high], [place, place], color=look.color, linewidth=2.4)
-        axes.plot([whole.value], [place], marker=look.marker, markersize=7, color=look.color, label=variant.name)
+                      marker="o", markersize=4.5, markerfacecolor="none", color=color, alpha=0.8)  # fmt: skip
+        axes.plot([whole.low, whole.high], [place, place], color=color, linewidth=2.4)
+        axes.plot([whole.value], [place], marker=look.marker, markersize=7, color=color, label=variant.name)
     axes.set_yticks(
         range(len(others)),
         [style.fit(style.short(variant.label), 2.0, style.SMALLEST_SIZE) for variant in reversed(others)],
