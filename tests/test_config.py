@@ -80,7 +80,7 @@ def test_our_replicate_takes_a_tenth_of_the_steps_but_ten_times_as_large(
 
 
 def test_the_list_of_agents_is_the_list_of_presets() -> None:
-    assert len(configs.AGENTS) == 10
+    assert len(configs.AGENTS) == 12
     for agent in configs.AGENTS:
         configs.preset(agent)
     with pytest.raises(UserError, match=r"agent 'rainbo' is unknown: did you mean 'rainbow'\?"):
@@ -198,9 +198,22 @@ def test_dopamines_rainbow_has_dopamines_values() -> None:
 
 def test_the_papers_lr_is_dopamines_rainbow_with_a_learned_target() -> None:
     rainbow, lr = configs.preset("dopamine-rainbow"), configs.preset("paper-lr")
-    assert lr == dataclasses.replace(rainbow, target=dataclasses.replace(rainbow.target, target="replicate"))
+    # The paper names no step size or batch for the target: the online network's.
+    theirs = {
+        "target": "replicate",
+        "replicate_learning_rate": None,
+        "replicate_batch_size": rainbow.learning.batch_size,
+    }
+    assert lr == dataclasses.replace(rainbow, target=dataclasses.replace(rainbow.target, **theirs))
     assert (lr.target.target_period_updates, lr.target.replicate_updates) == (2000, 200)
-    assert (lr.target.replicate_actions, lr.target.replicate_learning_rate) == ("all", None)
+    assert lr.target.replicate_actions == "all"
+
+
+@pytest.mark.parametrize("agent", [agent for agent in configs.AGENTS if agent not in ("paper-lr", "fork-lr")])
+@pytest.mark.parametrize("env", ["minatar/breakout", "gym/CartPole-v1", "atari/Breakout"])
+def test_elsewhere_replicate_takes_ten_times_the_online_networks_steps(agent: str, env: str) -> None:
+    settings = configs.preset(agent, env)
+    assert settings.target.replicate_learning_rate == pytest.approx(10 * settings.learning.learning_rate)
 
 
 def test_an_agents_name_stands_for_the_suites_scale() -> None:
@@ -227,28 +240,44 @@ def test_agents_are_numbered_within_their_game() -> None:
 def everything_changed() -> RunConfig:
     settings = AgentConfig(
         NetworkConfig("mlp:8", "mlp:16", dueling=True, noisy=True, layer_norm=True, precision="bf16"),
-        LearningConfig("iqn", True, 5, True, 0.9, 16, 1e-3, 1e-8, 2, 11, -1.0, 1.0, 7, "opt:make"),
+        LearningConfig(
+            head="iqn",
+            double=True,
+            n_steps=5,
+            clip_rewards=True,
+            discount=0.9,
+            batch_size=16,
+            learning_rate=1e-3,
+            adam_epsilon=1e-8,
+            steps_per_update=2,
+            updates_in_a_row=3,
+            atoms=11,
+            v_min=-1.0,
+            v_max=1.0,
+            quantiles=7,
+            optimizer="opt:make",
+        ),
         ReplayConfig(2000, 100, True, "host"),
         ExplorationConfig(0.9, 0.1, 10),
         TargetConfig(
-            "replicate",
-            7,
-            1.5,
-            99,
-            0.1,
-            3,
-            9,
-            "one",
-            4,
-            2e-3,
-            1e-8,
-            "uniform",
-            True,
-            "online",
-            0.5,
-            77,
-            "independent",
-            "opt:make",
+            target="replicate",
+            target_period_updates=7,
+            target_period_growth=1.5,
+            target_period_most_updates=99,
+            tau=0.1,
+            polyak_period_updates=3,
+            replicate_updates=9,
+            replicate_actions="one",
+            replicate_batch_size=4,
+            replicate_learning_rate=2e-3,
+            replicate_adam_epsilon=1e-8,
+            replicate_sampler="uniform",
+            replicate_reset_optimizer=True,
+            replicate_start="online",
+            replicate_until_gap=0.5,
+            replicate_max_updates=77,
+            target_init="independent",
+            replicate_optimizer="opt:make",
         ),
         MethodConfig(
             "mine", "online", "function", 0.5, "reset", symmetric=True, reset_period_updates=7, reset_updates=8
@@ -257,7 +286,7 @@ def everything_changed() -> RunConfig:
     return RunConfig("probes:Museum", "iqn", 4, 3, 2000, 5, 200, 400, 2, 1, 2, settings)
 
 
-NOT_WITH_OTHERS = ("averaged_networks", "shared_trunk")
+NOT_WITH_OTHERS = ("averaged_networks", "shared_trunk", "replicate_spread_updates", "atari")
 
 
 def changed_fields(config: Any, default: Any) -> int:
@@ -269,7 +298,7 @@ def changed_fields(config: Any, default: Any) -> int:
 
 def test_json_gives_back_every_setting() -> None:
     config = everything_changed()
-    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 64
+    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 65
     assert configs.from_json(json.loads(json.dumps(configs.to_json(config)))) == config
 
 

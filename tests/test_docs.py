@@ -305,8 +305,8 @@ def test_agents_md_gives_units_and_choices() -> None:
 def test_agents_md_says_which_flags_a_preset_stands_for(agent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = agents_rows()[agent][0].strip("`").split()
     monkeypatch.setattr(train, "parse", parse_and_stop)
+    env = "minatar/breakout" if config.preset(agent).atari == config.AtariConfig() else "atari/Breakout"
     with pytest.raises(Understood) as understood:
-        env = "minatar/breakout" if config.preset(agent).atari == config.AtariConfig() else "atari/Breakout"
         train.main([env, "--agent", "dqn", *flags])
     assert understood.value.args[0].run.settings == config.preset(agent)
 

@@ -322,7 +322,7 @@ def test_a_sweep_is_a_variant_for_every_combination() -> None:
             f"KL, kappa = {kappa}, target_period_updates = {period}",
         )
         for kappa in ("0.1", "1")
-        for n in (50, 100)
+        for period in (50, 100)
     ]
     assert found.variants[2].changes == {"method": "value-proximal", "kappa": 0.1, "target_period_updates": 100}
     assert definition.from_toml(definition.to_toml(found)) == found

@@ -15,13 +15,19 @@ from lookrep.errors import UserError
 
 Changes = dict[str, dict[str, Any]]
 
-# What Dopamine and the paper use on Atari, where it differs from the defaults.
+# What Dopamine and the paper use on Atari, where it differs from the defaults. Replicate, if it is the target's rule,
+# has the paper's number of steps, ten times as large and with larger batches (docs/agents.md has the evidence).
 ATARI: Changes = {
     "network": {"network": "nature:512"},
     "learning": {"clip_rewards": True, "learning_rate": 6.25e-5, "v_min": -10.0, "v_max": 10.0},
     "replay": {"replay_capacity_steps": 1_000_000, "warmup_steps": 20_000},
     "exploration": {"epsilon_decay_steps": 250_000},
-    "target": {"target_period_updates": 2_000, "replicate_updates": 200},
+    "target": {
+        "target_period_updates": 2_000,
+        "replicate_updates": 200,
+        "replicate_learning_rate": 6.25e-4,
+        "replicate_batch_size": 512,
+    },
 }
 RAINBOW: Changes = {"learning": {"head": "c51", "n_steps": 3}, "replay": {"prioritised": True}}
 # The authors' public code of 2022 (amazon-science/fast-rl-with-slow-updates, rainbow_our_second_paper.gin).
@@ -31,6 +37,8 @@ FORK: Changes = {
     "target": {"target_init": "independent"},
     "atari": {"sticky_actions": 0.0, "life_loss_terminal": True},
 }
+# The paper's target: steps and batches as large as the online network's.
+AS_READ = {"target": "replicate", "replicate_learning_rate": None, "replicate_batch_size": 32}
 PRESETS: dict[str, Changes] = {
     "dqn": {},
     "double-dqn": {"learning": {"double": True}},
@@ -46,9 +54,9 @@ PRESETS: dict[str, Changes] = {
     },
     "rainbow-lr": RAINBOW | {"target": {"target": "replicate", "replicate_batch_size": 512}},
     "dopamine-rainbow": RAINBOW,
-    "paper-lr": RAINBOW | {"target": {"target": "replicate"}},
+    "paper-lr": RAINBOW | {"target": AS_READ},
     "fork-rainbow": FORK,
-    "fork-lr": FORK | {"target": FORK["target"] | {"target": "replicate", "replicate_batch_size": 64}},
+    "fork-lr": FORK | {"target": AS_READ | FORK["target"] | {"replicate_batch_size": 64}},
 }
 AT_ATARIS_SCALE = ("dopamine-rainbow", "paper-lr", "fork-rainbow", "fork-lr")  # wherever they play
 AGENTS = tuple(PRESETS)
@@ -63,10 +71,8 @@ def preset(agent: str, env: str = "", method: str | methods.Method = "plain") ->
     base, changes = AgentConfig(), PRESETS[agent]
     at_scale = ATARI if env.startswith("atari/") or agent in AT_ATARIS_SCALE else {}
     fields = {name: at_scale.get(name, {}) | changes.get(name, {}) for name in vars(base)}
-    if agent == "rainbow-lr":  # as in docs/results/minatar.md: larger steps make up for the paper's few
-        online = fields["learning"].get("learning_rate", base.learning.learning_rate)
-        periods = {} if at_scale else {"target_period_updates": 125, "replicate_updates": 12}
-        fields["target"] |= {"replicate_learning_rate": 10 * online} | periods
+    if agent == "rainbow-lr" and not at_scale:  # as in docs/results/minatar.md
+        fields["target"] |= {"target_period_updates": 125, "replicate_updates": 12}
     return with_method(_changed(base, fields), method)
 
 

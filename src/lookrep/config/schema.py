@@ -67,17 +67,23 @@ class LearningConfig:
     clip_rewards: bool = False
     """learn from rewards clipped to [−1, 1]; the returns reported are never clipped"""
     discount: float = 0.99
+    """what a reward one step later is worth"""
     batch_size: int = 32
+    """transitions of each update"""
     learning_rate: float = 2.5e-4
+    """Adam's step size"""
     adam_epsilon: float = 1.5e-4
+    """Adam's ε: larger means smaller steps where gradients are small"""
     steps_per_update: int = 4
     """agent steps between two updates of the online network"""
     updates_in_a_row: int = 1
     """so many updates then, each with a batch of its own"""
     atoms: int = 51
-    """support of the categorical distribution: atoms evenly spaced from v_min to v_max"""
+    """support of the categorical distribution: so many returns, evenly spaced from v_min to v_max"""
     v_min: float = -5.0
+    """smallest return that the categorical distribution can say"""
     v_max: float = 45.0
+    """largest return that it can say"""
     quantiles: int = 32
     """quantiles, or fractions drawn for implicit quantiles"""
     optimizer: str = "adam"
@@ -89,6 +95,7 @@ class ReplayConfig:
     """What is remembered."""
 
     replay_capacity_steps: int = 100_000
+    """agent steps that each agent remembers"""
     warmup_steps: int = 5_000
     """agent steps of exploration before the first update"""
     prioritised: bool = False
@@ -102,8 +109,11 @@ class ExplorationConfig:
     """How actions are explored: epsilon falls linearly after the warm-up."""
 
     epsilon_start: float = 1.0
+    """share of random actions before and at the end of the warm-up"""
     epsilon_end: float = 0.01
+    """share of random actions at the end of the decay, and from then on"""
     epsilon_decay_steps: int = 100_000
+    """agent steps over which it falls, after the warm-up"""
 
 
 @dataclass(frozen=True)
@@ -119,17 +129,19 @@ class TargetConfig:
     target_period_most_updates: int = 2_500
     """… up to this one"""
     tau: float = 0.005
-    """polyak's fraction"""
+    """polyak's fraction: how much of the online network each average takes"""
     polyak_period_updates: int = 1
-    replicate_updates: int = 25
+    """online updates between two averages"""
+    replicate_updates: int = 100
     """K_R: gradient steps on the target in each turn"""
     replicate_spread_updates: int = 1
     """the last so many online updates of a period share a turn's steps evenly; 1: all come after the last one"""
     replicate_actions: Literal["all", "all-summed", "one"] = "all"
     """compare the networks on all actions (their mean or their sum), or on the one in the replay"""
     replicate_batch_size: int = 32
-    replicate_learning_rate: float | None = None
-    """step size on the target; the online network's if not given"""
+    """transitions of each gradient step on the target"""
+    replicate_learning_rate: float | None = 2.5e-3
+    """step size on the target, ten times the online network's; None: as large as the online network's"""
     replicate_adam_epsilon: float | None = None
     """Adam's ε for the target; the online network's if not given"""
     replicate_sampler: Literal["agent", "uniform"] = "agent"

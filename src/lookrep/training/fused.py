@@ -242,9 +242,10 @@ class FusedEngine:
     def _block(self, state: TrainState, repeats: int) -> TrainState:
         if self._period is None:
             return self._cycles_scanned(state, self._block_updates // self._in_a_row)
+        cycles = self._period // self._in_a_row
 
         def period(state: TrainState, _: None) -> tuple[TrainState, None]:
-            return self._turns(self._cycles_scanned(state, self._period // self._in_a_row)), None
+            return self._turns(self._cycles_scanned(state, cycles)), None
 
         return lax.scan(period, state, length=repeats)[0]
 

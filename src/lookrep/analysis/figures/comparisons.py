@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -134,11 +135,14 @@ def improvement(results: Results) -> tuple[Figure, Rows]:
     runs = {v.name: min(s.runs for s in every if s.variant == v.name and s.env in rule.environments)
             for v in study.variants}  # fmt: skip
     few = {name for name in runs if min(runs[name], runs[study.baseline]) < FEW_SEEDS}
-    handles = [
-        Line2D([], [], marker="o", markersize=7, **grey, label="mean over environments, with its interval"),
-        Line2D([], [], marker="o", markersize=5, markerfacecolor="none", **grey, label="one environment"),
-    ]
-    handles = (handles if many else []) + ([Patch(**UNSURE, label="too few seeds to tell")] if few else [])
+    handles: list[Artist] = []
+    if many:
+        handles += [
+            Line2D([], [], marker="o", markersize=7, **grey, label="mean over environments, with its interval"),
+            Line2D([], [], marker="o", markersize=5, markerfacecolor="none", **grey, label="one environment"),
+        ]
+    if few:
+        handles.append(Patch(**UNSURE, label="too few seeds to tell"))
     page = style.sheet(
         1,
         title=f"Probability that a run beats a run of {baseline}",

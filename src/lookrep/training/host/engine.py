@@ -269,7 +269,7 @@ def _emptied(tree: Snapshot) -> Snapshot:
     if replay.priorities is not None:
         none = priorities.init(*replay.reward.shape)
         replay = replay._replace(priorities=none._replace(largest=replay.priorities.largest))
-    return tree._replace(replay=replay._replace(filled_steps=np.zeros_like(replay.filled_steps)))
+    return tree._replace(replay=replay._replace(filled_steps=0 * replay.filled_steps))
 
 
 def _segments(meta: dict[str, Any]) -> list[Segment]:
