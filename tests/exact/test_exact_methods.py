@@ -106,6 +106,13 @@ def symmetric(hand: Hand, theta: Vector, w: Vector, last: list[Vector]) -> tuple
     return theta, w, last
 
 
+def chain(hand: Hand, theta: Vector, w: Vector, last: list[Vector]) -> tuple[Vector, Vector, list[Vector]]:
+    """`last[0]` is w one update ago."""
+    for _ in range(K_L):
+        w, last = w - ALPHA * (hand.bellman(w, theta) + KAPPA * hand.gap(w, last[0])), [w]
+    return w, w, last
+
+
 BY_HAND: dict[str, Turn] = {
     "lr": online(lambda hand, theta, w: hand.bellman(w, theta), replicated),
     "td": online(lambda hand, theta, w: hand.bellman(w, w), copied),
@@ -118,6 +125,7 @@ BY_HAND: dict[str, Turn] = {
     "functional": online(lambda hand, theta, w: hand.bellman(w, w) + KAPPA * hand.gap(w, theta), copied),
     "dqn-pro": online(lambda hand, theta, w: hand.bellman(w, theta) + 2 * KAPPA * (w - theta), copied),
     "value-proximal": online(lambda hand, theta, w: hand.bellman(w, theta) + KAPPA * hand.gap(w, theta), copied),
+    "chain": chain,
     "asymmetric": asymmetric,
     "symmetric": symmetric,
     "residual": online(lambda hand, theta, w: hand.residual(w), copied),
@@ -129,7 +137,7 @@ def start(task: Any, method: str) -> tuple[Vector, Vector, list[Vector]]:
     theta, w = task.target_init, task.online_init
     if method in ("td", "residual"):
         theta = w
-    return theta, w, [w if method == "distilled" else theta] * NETWORKS
+    return theta, w, [w if method in ("distilled", "chain") else theta] * NETWORKS
 
 
 def test_every_method_with_a_certificate_is_written_out_here() -> None:
@@ -137,7 +145,7 @@ def test_every_method_with_a_certificate_is_written_out_here() -> None:
 
 
 @pytest.mark.parametrize("build", [lambda: random_chain(3, 11, stationary=False), baird], ids=["random", "baird"])
-@pytest.mark.parametrize("method", [name for name in AFFINE if not METHODS[name].remembers])
+@pytest.mark.parametrize("method", [name for name in AFFINE if name not in ("averaged", "distilled", "chain")])
 def test_the_map_has_the_columns_and_eigenvalues_of_the_loop_by_hand(method: str, build: Callable[[], Any]) -> None:
     task = build()
     settings = replace(SETTINGS, method=method)
@@ -176,6 +184,7 @@ def test_the_loop_by_hand_takes_the_maps_path_and_ends_at_the_certified_limit(me
         ("functional", {"kappa": 0.0}, "td"),
         ("value-proximal", {"kappa": 0.0}, "hard"),
         ("dqn-pro", {"kappa": 0.0}, "hard"),
+        ("chain", {"kappa": 0.0}, "hard"),
         ("averaged", {"networks": 1}, "hard"),
         ("distilled", {"networks": 1}, "lr"),
         ("growing", {"longest_period": K_L, "growth": 2.0}, "hard"),
@@ -188,13 +197,33 @@ def test_at_its_limit_a_method_is_a_known_one(method: str, change: dict[str, Any
         task = replace(task, target_init=task.online_init)
         found = outer_map(task, replace(SETTINGS, method=method, **change))
         expected = outer_map(task, replace(SETTINGS, method=known))
-        after, wanted = (step.matrix @ step.start + step.offset for step in (found, expected))
+        both = 2 * len(task.online_init)  # θ and w; some remember another network
+        after, wanted = ((step.matrix @ step.start + step.offset)[:both] for step in (found, expected))
         np.testing.assert_allclose(after, wanted, atol=1e-13)
         rates = [
             certify(task, replace(SETTINGS, method=name, **extra)).rate
             for name, extra in ((method, change), (known, {}))
         ]
         assert rates[0] == pytest.approx(rates[1], rel=1e-9)
+
+
+@pytest.mark.parametrize("kappa", [0.1, 1.0, 30.0])
+def test_half_of_the_step_size_at_which_chain_diverges_is_its_automatic_one(kappa: float) -> None:
+    """With a frozen bootstrap (γ = 0) an error follows e ← (1 − a − aκ)e + aκe⁻ in each direction, a = 2αλ: it dies
+    out where a(1 + 2κ) < 2, as the two roots of z² − (1 − a − aκ)z − aκ say."""
+    task = random_chain(4, 5, shared_features=3, discount=0.0)
+    hand = Hand(task)
+    for factor, converges in ((1.0, True), (1.99, True), (2.01, False)):
+        largest = np.linalg.eigvalsh(hand.features.T @ hand.weights @ hand.features)
+        alpha = factor / (2 * largest[-1] * (1 + 2 * kappa))
+        found = certify(task, Settings("chain", 1, 1, lookahead_step_size=alpha, kappa=kappa))
+        assert found.converges == converges
+        a = 2 * alpha * largest
+        roots = [np.abs(np.roots([1.0, -(1 - each - each * kappa), -each * kappa])).max() for each in a]
+        assert found.rate == pytest.approx(max(roots), rel=1e-9)
+    automatic = certify(task, Settings("chain", 1, 1, kappa=kappa)).rate
+    by_hand = certify(task, Settings("chain", 1, 1, lookahead_step_size=alpha / 2.01, kappa=kappa)).rate
+    assert automatic == pytest.approx(by_hand, rel=1e-12)
 
 
 def test_functional_regularisation_has_the_spectrum_of_its_paper() -> None:

@@ -69,15 +69,19 @@ def copy_bandwidth() -> float:
 
 def run(cases: list[Case]) -> Iterator[dict[str, Any]]:
     """Time the cases one after the other; where there are cores for it, compile them side by side beforehand."""
-    compilers = max(1, (os.cpu_count() or 1) // 3) if jax.default_backend() == "gpu" else 1
-    if compilers == 1:
+    if compilers() == 1:
         for case in cases:
             yield prepare(case)()
         return
-    with ThreadPoolExecutor(compilers) as pool:
+    with ThreadPoolExecutor(compilers()) as pool:
         prepared = list(pool.map(prepare, cases))
     for timing in prepared:
         yield timing()
+
+
+def compilers() -> int:
+    """How many programs to compile at a time, before any is timed."""
+    return max(1, (os.cpu_count() or 1) // 3) if jax.default_backend() == "gpu" else 1
 
 
 def config_of(case: Case, method: str | Method = "plain") -> RunConfig:

@@ -40,7 +40,7 @@ class Arguments:
     problem: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PROBLEM")]
     """two-state, two-state-two-spaces, baird, tsitsiklis-van-roy, boyan, random:N,SEED, or a .toml problem file"""
     method: Method = "lr"
-    """what follows what: docs/theory.md has a line on each"""
+    """what follows what: docs/theory.md has a line on each; lr is training's replicate, td its no-target"""
     figure: Annotated[Path | None, optional("PATH", "none")] = None
     """write the paths in value and parameter space to this .png, .pdf or .svg"""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -58,7 +58,7 @@ class Arguments:
     tau: Annotated[float | None, optional("τ", "0.005")] = None
     """polyak: weight of the online network, after every online update"""
     kappa: Annotated[float | None, optional("κ", "1")] = None
-    """functional, dqn-pro, value-proximal, symmetric: weight of the term that keeps both networks near"""
+    """functional, dqn-pro, value-proximal, chain, symmetric: weight of the term that keeps networks near"""
     networks: Annotated[int | None, optional("k", "5")] = None
     """averaged, distilled: the mean is of so many of the last online networks"""
     growth: Annotated[float | None, optional("FACTOR", "1.05")] = None

@@ -25,7 +25,7 @@ LARGEST = 2_000  # numbers in z: eigenvalues of more take minutes
 Rows = dict[str, Floats]
 """An affine function of z: block → matrix, and under `CONSTANT` its value at 0."""
 
-TARGET, ONLINE, CONSTANT = "target", "online", ""
+TARGET, ONLINE, BEFORE, CONSTANT = "target", "online", "one update ago", ""
 
 
 class Step(NamedTuple):
@@ -130,6 +130,9 @@ class _Builder:
             pull = 2.0 * self.sizes.lookahead * kappa * np.eye(self.space.blocks[ONLINE])
             changed[ONLINE] = _sum(changed[ONLINE], {ONLINE: -pull, TARGET: pull})
             moves = {ONLINE: np.eye(len(pull))}
+        elif parts.proximal == "churn":
+            changed[BEFORE] = {ONLINE: np.eye(self.space.blocks[ONLINE])}
+            moves |= {BEFORE: changed[BEFORE][ONLINE]}
         beta = self.sizes.replicate[0]
         if parts.update == "mirror":
             changed[TARGET] = self._descended(TARGET, self._towards(TARGET, ONLINE), beta)
@@ -139,12 +142,13 @@ class _Builder:
         return self.space.step(changed, moves | (self._reached(TARGET) if TARGET in changed else {}))
 
     def _towards(self, name: str, read: str) -> Rows:
-        """v_x − T v_y for the network x that learns and the one y that is read, and κ (v_x − the other network's)."""
+        """v_x − T v_y for the network x that learns and the one y that is read, and κ (v_x − what it is kept near)."""
         chain, _, _ = linear_chain(self.problem)
         ahead = {block: -chain.discount * (chain.transition @ part) for block, part in self._values(read).items()}
         error = _sum(self._values(name), ahead, {CONSTANT: -chain.reward})
-        if self.parts.proximal == "values":
-            other = TARGET if name == ONLINE else ONLINE
+        if self.parts.proximal in ("values", "churn"):
+            near = TARGET if self.parts.proximal == "values" else BEFORE
+            other = near if name == ONLINE else ONLINE
             error = _sum(error, self._values(name, self.settings.kappa), self._values(other, -self.settings.kappa))
         return error
 
@@ -174,7 +178,7 @@ class _Builder:
 
     def _last_networks(self) -> list[str]:
         """The newest first: w itself, then what it was at earlier turns."""
-        return [ONLINE, *(name for name in self.space.blocks if name not in (TARGET, ONLINE))]
+        return [ONLINE, *(name for name in self.space.blocks if name not in (TARGET, ONLINE, BEFORE))]
 
 
 def _space(problem: Problem, settings: Settings, parts: Parts) -> tuple[Space, Floats]:
@@ -184,6 +188,8 @@ def _space(problem: Problem, settings: Settings, parts: Parts) -> tuple[Space, F
     for age in range(1, settings.networks if parts.remembers else 1):
         # Before there are k online networks, the target stands for those of its own class.
         start[f"{age} turns ago"] = start[TARGET if parts.turn == "average" else ONLINE]
+    if parts.proximal == "churn":
+        start[BEFORE] = start[ONLINE]
     space = Space({name: len(params) for name, params in start.items()})
     if space.size > LARGEST:
         raise UserError(f"networks: all of them have {space.size} parameters; the certificate takes at most {LARGEST}")

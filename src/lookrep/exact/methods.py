@@ -20,6 +20,7 @@ Method = Literal[
     "functional",
     "dqn-pro",
     "value-proximal",
+    "chain",
     "asymmetric",
     "symmetric",
     "minto",
@@ -35,8 +36,8 @@ class Parts:
     source: str
     # Whose values T is applied to. "smaller": the smaller of both; "through": the online ones, with their gradient.
     bootstrap: Literal["target", "online", "smaller", "through"] = "target"
-    # What is added to the online loss: κ‖v_w − v_θ‖²_D or κ‖w − θ‖².
-    proximal: Literal["none", "values", "parameters"] = "none"
+    # What is added to the online loss: κ‖v_w − v_θ‖²_D, κ‖w − θ‖², or κ‖v_w − v_w⁻‖²_D, w⁻ being w one update ago.
+    proximal: Literal["none", "values", "parameters", "churn"] = "none"
     # "mix": Polyak; "track": a gradient step on ‖v_θ − v_w‖²_D; "mirror": the online update with θ and w swapped.
     update: Literal["none", "mix", "track", "mirror"] = "none"
     # "average": the mean of the last k online networks; "distil": Replicate to the mean of their values.
@@ -91,6 +92,7 @@ METHODS: dict[Method, Parts] = {
     ),
     "dqn-pro": Parts("a hard copy, kept near in parameters", "Asadi et al. 2022", proximal="parameters", turn="copy"),
     "value-proximal": Parts("a hard copy, kept near in values", OURS, proximal="values", turn="copy"),
+    "chain": Parts("a hard copy, kept near to itself in values", "Tang & Berseth 2024", proximal="churn", turn="copy"),
     "asymmetric": Parts("asymmetric gradient tracking", "Park et al. 2025", update="track"),
     "symmetric": Parts("symmetric gradient tracking", "Park et al. 2025", proximal="values", update="mirror"),
     "minto": Parts("the smaller of both networks' values", "Hendawy et al. 2025", bootstrap="smaller", turn="copy"),

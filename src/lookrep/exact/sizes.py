@@ -28,7 +28,8 @@ def check_method(problem: Problem, method: Method) -> None:
 
 def step_sizes(problem: Problem, settings: Settings) -> StepSizes:
     """Numbers for every step. "auto" is 1 / (Lipschitz constant of the gradient that the step follows, its proximal
-    term included), the largest step for which gradient descent on a quadratic does not overshoot.
+    term included), the largest step for which gradient descent on a quadratic does not overshoot. In all cases it is
+    half of what makes such a descent diverge; so CHAIN's term, which pulls back from where w was, counts twice.
 
     >>> from lookrep.exact.builtin import tsitsiklis_van_roy
     >>> round(step_sizes(tsitsiklis_van_roy(), Settings()).lookahead, 6)
@@ -36,7 +37,7 @@ def step_sizes(problem: Problem, settings: Settings) -> StepSizes:
     """
     check(settings)
     parts = METHODS[settings.method]
-    stretch = 1.0 + settings.kappa if parts.proximal == "values" else 1.0
+    stretch = 1.0 + {"values": 1.0, "churn": 2.0}.get(parts.proximal, 0.0) * settings.kappa
     alpha = settings.lookahead_step_size
     if alpha == "auto":
         curvature = stretch * _curvature(problem, "residual" if parts.bootstrap == "through" else "online")

@@ -65,6 +65,7 @@ class Networks(NamedTuple):
     target: Params
     online: Params
     last: Params  # the online networks of the last turns with an axis in front, the newest first; or None
+    before: Params = None  # the online network one update ago, where it is needed
 
 
 class _Run(NamedTuple):
@@ -158,8 +159,9 @@ def _start(run: _Run) -> Networks:
     )
     if run.parts.single:
         target = online
+    before = online if run.parts.proximal == "churn" else None
     if not run.parts.remembers:
-        return Networks(target, online, None)
+        return Networks(target, online, None, before)
     # Before there are k online networks, the target stands for those of its own class.
     first = target if run.parts.turn == "average" else online
     return Networks(target, online, jax.tree.map(lambda leaf: jnp.stack([leaf] * run.settings.networks), first))
@@ -198,7 +200,8 @@ def _update(run: _Run, key: Any, k: Any, networks: Networks) -> Networks:
             "online": value_online,
             "smaller": jnp.minimum(value_target, value_online),
         }[parts.bootstrap]
-        error = _towards(run, value_online, bootstrap, value_target, key)
+        near = value_target if networks.before is None else problem.online(networks.before)
+        error = _towards(run, value_online, bootstrap, near, key)
         new = _descend(problem.online, online, error, sizes.lookahead)
     if parts.proximal == "parameters":
         pull = 2.0 * sizes.lookahead * run.settings.kappa
@@ -213,13 +216,14 @@ def _update(run: _Run, key: Any, k: Any, networks: Networks) -> Networks:
         else:
             error = _towards(run, value_target, value_online, value_online, other_key)
         target = _descend(problem.target, target, error, sizes.replicate[0])
-    return Networks(target, new, networks.last)
+    return Networks(target, new, networks.last, None if networks.before is None else online)
 
 
 def _towards(run: _Run, value: Any, bootstrap: Any, other: Any, key: Any) -> Any:
-    """The error of a network that learns from T of `bootstrap` and is kept near the `other` one's values."""
+    """The error of a network that learns from T of `bootstrap` and is kept near the `other` one's values. When sampled,
+    the second of them is on states of its own."""
     error = run.errors.lookahead(run.problem, value, bootstrap, key)
-    if run.parts.proximal == "values":
+    if run.parts.proximal in ("values", "churn"):
         near_key = jax.random.fold_in(key, 2)
         error = error + run.settings.kappa * run.errors.replicate(run.problem, value, other, near_key)
     return error
@@ -235,10 +239,10 @@ def _through(problem: Problem, online: Params) -> Any:
 
 
 def _turn(run: _Run, key: Any, networks: Networks) -> Networks:
-    target, online, last = networks
+    target, online, last, before = networks
     if last is not None:
         last = jax.tree.map(lambda now, kept: jnp.concatenate([now[None], kept[:-1]]), online, last)
-        networks = Networks(target, online, last)
+        networks = networks._replace(last=last)
     if run.parts.turn == "copy":
         target = online
     elif run.parts.turn == "average":
@@ -247,7 +251,7 @@ def _turn(run: _Run, key: Any, networks: Networks) -> Networks:
         target = _replicate(run, _mean_value(run, networks), target, key)
     elif run.parts.turn == "replicate":
         target = _replicate(run, run.problem.online(online), target, key)
-    return Networks(target, online, last)
+    return Networks(target, online, last, before)
 
 
 def _replicate(run: _Run, goal: Any, target: Params, key: Any) -> Params:
