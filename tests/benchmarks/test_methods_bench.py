@@ -1,8 +1,12 @@
 """What a method costs beside hard copy: which rows there are, and what is counted. No timing is asserted."""
 
+import dataclasses
+import os
+
 import pytest
 
-from lookrep.benchmarks import methods, minatar
+from lookrep.benchmarks import apart, methods, minatar
+from lookrep.errors import UserError
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
 
@@ -26,3 +30,16 @@ def test_every_method_is_timed_and_no_setting_twice() -> None:
     scaled = minatar.config_of(minatar.Case(1), methods.SCALED["renewed"]).settings.method
     full = minatar.config_of(minatar.Case(1), "renewed").settings.method
     assert scaled.reset_updates * full.reset_period_updates == full.reset_updates * scaled.reset_period_updates
+
+
+def test_a_trial_in_a_process_of_its_own_is_that_of_this_one() -> None:
+    config = minatar.config_of(minatar.Case(1, "dqn"))
+    wrong = dataclasses.replace(config, env="minatar/pacman")
+    here = minatar.Trial(config)
+    with apart.started([config, wrong]) as (good, bad):
+        good.ready()
+        assert (good.period_updates, good.kept_bytes) == (here.period_updates, here.kept_bytes)
+        assert good.seconds(4) > 0
+        with pytest.raises(UserError, match="pacman"):
+            bad.ready()
+    assert "XLA_PYTHON_CLIENT_PREALLOCATE" not in os.environ

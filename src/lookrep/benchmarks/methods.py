@@ -4,16 +4,18 @@ A cycle is `steps_per_update` steps of every agent and one update of each, with 
 ratio is what a user pays, acting and environments included. On MinAtar, in the fused engine.
 """
 
+import contextlib
 import math
+import os
 import statistics
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import jax
 
 from lookrep import methods
 from lookrep.benchmarks import minatar
+from lookrep.benchmarks.apart import TrialApart, started
 from lookrep.benchmarks.minatar import Case, Trial
 
 BASELINE = "hard"
@@ -27,24 +29,31 @@ def default_names() -> tuple[str, ...]:
 
 
 def run(cases: Sequence[Case], names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A row for each method, for one population after the other. Where there are cores for it, some compile side by
-    side before they are timed."""
-    some = minatar.compilers()
+    """A row for each method, for one population after the other. On a GPU the programs of some are compiled side by
+    side, each in a process of its own; none runs while another one is timed."""
+    some = max(1, (os.cpu_count() or 1) // 2) if jax.default_backend() == "gpu" else 1
     for case in cases:
-        hard = Trial(minatar.config_of(case, BASELINE))
-        for first in range(0, len(names), some):
-            together = names[first : first + some]
-            with ThreadPoolExecutor(some) as pool:
-                trials = list(pool.map(lambda name, case=case: _trial(case, name), together))
-            for name in together:
-                yield {**_described(case), "method": name, **compared(trials.pop(0), hard)}
+        with _trials(case, (BASELINE,)) as (hard,):
+            for first in range(0, len(names), some):
+                together = names[first : first + some]
+                with _trials(case, together) as trials:
+                    for trial in (hard, *trials):
+                        trial.ready()
+                    for name, trial in zip(together, trials, strict=True):
+                        yield {**_described(case), "method": name, **compared(trial, hard)}
 
 
-def _trial(case: Case, name: str) -> Trial:
-    return Trial(minatar.config_of(case, SCALED.get(name, name)))
+@contextlib.contextmanager
+def _trials(case: Case, names: Sequence[str]) -> Iterator[Sequence[Trial | TrialApart]]:
+    configs = [minatar.config_of(case, SCALED.get(name, name)) for name in names]
+    if jax.default_backend() != "gpu":
+        yield [Trial(config) for config in configs]
+        return
+    with started(configs) as trials:
+        yield trials
 
 
-def compared(trial: Trial, hard: Trial) -> dict[str, Any]:
+def compared(trial: Trial | TrialApart, hard: Trial | TrialApart) -> dict[str, Any]:
     """Both populations take turns; the ratio is that of neighbours in time."""
     unit = math.lcm(trial.period_updates, hard.period_updates)
     one_period = trial.seconds(trial.period_updates)
@@ -55,7 +64,7 @@ def compared(trial: Trial, hard: Trial) -> dict[str, Any]:
         "cycle_microseconds": round(statistics.median(mine for mine, _ in pairs) / updates * 1e6, 1),
         "times_hard": round(statistics.median(ratios), 2),
         "times_hard_spread": [round(min(ratios), 2), round(max(ratios), 2)],
-        "memory_times_hard": round(_kept_bytes(trial) / _kept_bytes(hard), 2),
+        "memory_times_hard": round(trial.kept_bytes / hard.kept_bytes, 2),
         "compile_seconds": round(trial.first_seconds - one_period, 1),
     }
 
@@ -63,9 +72,3 @@ def compared(trial: Trial, hard: Trial) -> dict[str, Any]:
 def _described(case: Case) -> dict[str, Any]:
     """The case; `target` is the method's business."""
     return {name: value for name, value in case._asdict().items() if name != "target"}
-
-
-def _kept_bytes(trial: Trial) -> int:
-    """What agents keep beside the online network and its optimiser."""
-    kept = trial.state.agents._replace(online=None, optimizer=None)
-    return sum(leaf.nbytes for leaf in jax.tree.leaves(kept))

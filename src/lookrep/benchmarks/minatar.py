@@ -108,6 +108,11 @@ class Trial:
         self.period_updates = math.lcm(settings.target.target_period_updates, settings.method.reset_period_updates or 1)
         self.state = jax.block_until_ready(self.engine.advance(self.engine.init(), settings.replay.warmup_steps))
         self.first_seconds = self.seconds(self.period_updates)  # compiling included
+        kept = self.state.agents._replace(online=None, optimizer=None)
+        self.kept_bytes = sum(leaf.nbytes for leaf in jax.tree.leaves(kept))  # beside the online network and its Adam
+
+    def ready(self) -> None:
+        """It is, once it is made."""
 
     def seconds(self, updates: int) -> float:
         """How long so many cycles take, each with one update of every agent."""
