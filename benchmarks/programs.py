@@ -12,6 +12,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import flax.linen as nn
@@ -84,33 +85,37 @@ def variants(seeds: int, precision: str, agent: str) -> dict[str, Callable[[], F
 
 
 def compare(programs: dict[str, Callable[[], FusedEngine]], steps: int) -> None:
-    under_way: dict[str, tuple[FusedEngine, Any, float]] = {}
-    for name, make in programs.items():
-        began = time.perf_counter()
-        engine = make()
-        state = engine.advance(engine.init(), engine.config.settings.replay.warmup_steps + steps)
-        state = engine.advance(state, int(state.agent_steps) + steps)
-        jax.block_until_ready(state.agents.online)
-        under_way[name] = engine, state, time.perf_counter() - began
+    engines = {name: make() for name, make in programs.items()}
+    with ThreadPoolExecutor() as pool:
+        under_way = dict(zip(engines, pool.map(lambda engine: started(engine, steps), engines.values()), strict=True))
     speeds: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(ROUNDS):
-        for name, (engine, state, seconds) in under_way.items():
+        for name, (state, seconds) in under_way.items():
+            engine = engines[name]
             began = time.perf_counter()
             state = engine.advance(state, int(state.agent_steps) + steps)
             jax.block_until_ready(state.agents.online)
             speeds[name].append(steps * engine.config.agents / (time.perf_counter() - began))
-            under_way[name] = engine, state, seconds
+            under_way[name] = state, seconds
     for name, found in speeds.items():
         row = {
             "program": name,
-            "agents": under_way[name][0].config.agents,
+            "agents": engines[name].config.agents,
             "steps_per_second": round(statistics.median(found)),
             "range": [round(min(found)), round(max(found))],
-            "start_seconds": round(under_way[name][2], 1),
+            "start_seconds": round(under_way[name][1], 1),
             "device": jax.devices()[0].device_kind,
             "jax": jax.__version__,
         }
         print(json.dumps(row), flush=True)
+
+
+def started(engine: FusedEngine, steps: int) -> tuple[Any, float]:
+    """A state with everything compiled, and the seconds that took beside the others."""
+    began = time.perf_counter()
+    state = engine.advance(engine.init(), engine.config.settings.replay.warmup_steps + steps)
+    state = jax.block_until_ready(engine.advance(state, int(state.agent_steps) + steps))
+    return state, time.perf_counter() - began
 
 
 def main() -> None:
