@@ -382,7 +382,7 @@ def test_the_recording_is_the_game_that_these_actions_play(
         np.testing.assert_array_equal(recording.screens[t], env.screen())
         stack = np.concatenate([stack[1:], frame[None]])
         stacks.append(stack)
-        frame, reward, terminated, truncated = env.step(int(action))
+        frame, reward, terminated, truncated, _ = env.step(int(action))
         assert (recording.rewards[t], recording.ends[t]) == (reward, terminated or truncated)
     # Both networks saw the last four frames of the episode, with zeros before its first.
     last = int(np.flatnonzero(recording.ends)[0])

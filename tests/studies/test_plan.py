@@ -170,7 +170,7 @@ def test_a_setting_that_cannot_be_is_found_by_the_plan(change: str, expected: st
     ("env", "expected"),
     [
         ("minatar/brekout", "environment 'minatar/brekout' is unknown: did you mean minatar/breakout?"),
-        ("Pong", "environment 'Pong' is unknown: choose from minatar/breakout"),
+        ("Pong", "environment 'Pong' is unknown: did you mean atari/Pong?"),
     ],
 )
 def test_an_environment_that_is_not_there_is_found_by_the_plan(env: str, expected: str) -> None:

@@ -133,7 +133,8 @@ def check(engine: FusedEngine, state: TrainState) -> None:
         check_lottery(learning, prioritised, out)
 
 
-AGENTS = [agent for agent in configs.AGENTS if agent not in ("rainbow-lr", "dopamine-rainbow", "paper-lr")]
+LIKE_RAINBOW = ("rainbow-lr", "dopamine-rainbow", "paper-lr", "fork-rainbow", "fork-lr")  # with other numbers
+AGENTS = [agent for agent in configs.AGENTS if agent not in LIKE_RAINBOW]
 # An average of parameters does not know what they mean: it needs no trial with every agent.
 TRIALS = [(agent, target) for agent in AGENTS for target in ("hard", "replicate")] + [
     ("dqn", "polyak"), ("rainbow", "polyak"),

@@ -15,6 +15,7 @@ from lookrep.targets.schedule import Schedule, as_schedule
 def hard(every_updates: int | Schedule) -> "ParameterRule":
     """Copy the online parameters every `every_updates` online updates (the paper's frequency-based update, DQN).
 
+    >>> import jax.numpy as jnp
     >>> state = hard(2).init({"w": jnp.zeros(2)})
     >>> hard(2).update(state, {"w": jnp.ones(2)}, online_updates=1).params["w"].tolist()
     [0.0, 0.0]
@@ -30,6 +31,7 @@ def polyak(tau: Any, every_updates: int | Schedule = 1) -> "ParameterRule":
 
     `tau` may be traced: agents of a population may have their own.
 
+    >>> import jax.numpy as jnp
     >>> state = polyak(0.25).init({"w": jnp.zeros(2)})
     >>> polyak(0.25).update(state, {"w": jnp.ones(2)}, online_updates=1).params["w"].tolist()
     [0.25, 0.25]
@@ -43,6 +45,7 @@ def polyak(tau: Any, every_updates: int | Schedule = 1) -> "ParameterRule":
 def frozen() -> "ParameterRule":
     """Never change the target: fitted-value iteration's inner loop, and a control in experiments.
 
+    >>> import jax.numpy as jnp
     >>> frozen().update(frozen().init(jnp.zeros(2)), jnp.ones(2), online_updates=1).params.tolist()
     [0.0, 0.0]
     """

@@ -119,7 +119,7 @@ def growing(first_updates: int, factor: float, most_updates: int) -> Schedule:
     """Periods that grow by `factor`, from `first_updates` up to `most_updates`, rounded to whole updates.
 
     >>> growing(10, 2.0, 50)
-    Schedule(times=(10, 30, 70), every=50)
+    Schedule(times=(10, 30, 70), every=50, last=1)
     """
     first = positive_integer("first_updates", first_updates)
     most = positive_integer("most_updates", most_updates)

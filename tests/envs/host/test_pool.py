@@ -31,7 +31,7 @@ def alone(name: str, agent: int, steps: int) -> list[tuple[object, ...]]:
     env, episode, seen = hosted.make(name), 0, []
     env.reset(episode_seed(SEED, agent, 0))
     for step in range(steps):
-        observation, reward, terminated, truncated = env.step(action(agent, step))
+        observation, reward, terminated, truncated, _ = env.step(action(agent, step))
         final = observation.copy()
         if terminated or truncated:
             episode += 1
@@ -48,8 +48,9 @@ def play(pool: EnvPool, group: int, numbers: Sequence[int], steps: range) -> dic
     seen: dict[int, list[tuple[object, ...]]] = {agent: [] for agent in numbers}
     for step in steps:
         pool.send(group, np.array([action(agent, step) for agent in numbers]))
-        observation, reward, terminated, truncated, finals = pool.receive(group)
+        observation, reward, terminated, truncated, finals, goes_on = pool.receive(group)
         assert np.shares_memory(observation, pool.observation(group))
+        assert not goes_on.any()  # that is for lives lost on Atari
         for k, agent in enumerate(numbers):
             ended = bool(terminated[k] or truncated[k])
             final = finals[k].tobytes() if ended and finals is not None else b""

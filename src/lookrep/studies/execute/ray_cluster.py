@@ -44,15 +44,15 @@ def connected(address: str | None, jobs: int) -> Iterator[Cluster]:
     """Join the cluster at `address`, or make one of this machine. `jobs` populations share a GPU; without GPUs, a
     cluster of this machine has `jobs` workers."""
     os.environ.update({name: value for name, value in _QUIET.items() if name not in os.environ})
+    if address is None and not any(name in os.environ for name in _TOKENS):
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # for this study alone
     try:
-        import ray
+        import ray  # only now: it reads these as it is imported
     except ImportError as error:
         raise missing("--backend ray", error, "ray") from None
     if tuple(map(int, ray.__version__.split(".")[:2])) < OLDEST:
         wanted = ".".join(map(str, OLDEST))
         raise UserError(f"Ray {ray.__version__} lets anyone use a cluster: 'ray>={wanted}' asks for a token")
-    if address is None and not any(name in os.environ for name in _TOKENS):
-        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}  # for this study alone
     here = hardware.detect() if address is None else None
     settings: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False, "include_dashboard": False}
     if here is not None:
