@@ -17,6 +17,7 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import turns
 
 from lookrep import envs
 from lookrep.agents import Parts
@@ -88,6 +89,7 @@ def compare(programs: dict[str, Callable[[], FusedEngine]], steps: int) -> None:
     engines = {name: make() for name, make in programs.items()}
     with ThreadPoolExecutor() as pool:
         under_way = dict(zip(engines, pool.map(lambda engine: started(engine, steps), engines.values()), strict=True))
+    turns.wait()
     speeds: dict[str, list[float]] = {name: [] for name in programs}
     for _ in range(ROUNDS):
         for name, (state, seconds) in under_way.items():

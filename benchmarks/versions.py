@@ -18,11 +18,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import turns
+
 ROUNDS = 9
 SECONDS_A_ROUND = 1.5
 MINATAR = ("c51 hard 512 bf16", "c51 replicate 512 bf16", "rainbow hard 512 bf16", "c51 hard 1 f32")
 ATARI = ("Breakout 1 bf16", "Breakout 16 bf16")
-CAPACITY_STEPS = 300_000  # so that both versions fit
+CAPACITY_STEPS = 150_000  # so that both versions fit
 
 
 class Version:
@@ -59,6 +61,7 @@ def compare(what: str, cases: list[str], sources: tuple[str, str]) -> None:
     running = {case: [Version(source, what, case) for source in sources] for case in cases}
     for version in (version for versions in running.values() for version in versions):
         version.answer()  # it is compiled
+    turns.wait()
     for case, (before, after) in running.items():
         unit = 1_000 if what == "minatar" else 40
         steps = max(1, round(after.speed(unit) / _agents(case) * SECONDS_A_ROUND / unit)) * unit

@@ -18,6 +18,7 @@ from lookrep.envs.names import MINATAR_CHANNELS
 from lookrep.errors import UserError
 from lookrep.studies import cost, definition, hardware, plan
 from lookrep.studies.definition import Study
+from lookrep.studies.execute.run import Options
 from lookrep.studies.hardware import GIGABYTE
 from lookrep.studies.plan import MemberKey, PlannedPopulation
 from lookrep.training.engines import make_engine
@@ -121,6 +122,22 @@ def test_variants_that_differ_in_the_target_alone_are_bundled_as_far_as_agents_a
     found = plan.bundles(runs, start | {alike[0][1]: 500}, 30, math.inf)
     assert found[0] == (alike[0][0], alike[0][2])
     assert (alike[0][1],) in found
+
+
+def test_on_a_gpu_25_variants_of_20_seeds_are_one_program_by_default() -> None:
+    study = definition.from_toml(
+        'name = "grid"\nenvironments = ["minatar/breakout"]\nsteps = 8000\nseeds = 20\n'
+        "[variants.step]\nsweep = { learning_rate = [1e-4, 2e-4, 5e-4, 1e-3, 2e-3] }\n"
+        '[variants.polyak]\ntarget = "polyak"\nsweep = { tau = [0.01, 0.02, 0.05, 0.1, 0.2] }\n'
+        '[variants.replicate]\ntarget = "replicate"\n'
+        "sweep = { replicate_updates = [10, 25, 50, 100, 250], kappa = [0.5, 1.0, 2.0] }\n"
+    )
+    found = plan.populations(study, hardware.H200.usable_bytes)
+    runs = {p.id: plan.run_config(study, p) for p in found}
+    together = Options().together_agents(hardware.H200)
+    assert len(runs) == 25
+    bundles = plan.bundles(runs, dict.fromkeys(runs, 0), together, hardware.H200.usable_bytes)
+    assert list(map(len, bundles)) == [25]
 
 
 def test_environments_on_the_host_are_never_bundled() -> None:

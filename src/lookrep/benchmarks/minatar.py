@@ -38,7 +38,7 @@ class Case(NamedTuple):
 
 
 def default_cases(backend: str) -> list[Case]:
-    """What the issue of speed is about, sized to the machine."""
+    """The rows of docs/performance.md, sized to the machine."""
     if backend == "cpu":
         return [Case(1, "dqn"), Case(16, "dqn"), Case(1), Case(16), Case(1, target="replicate"), Case(1, "rainbow")]
     cases = [Case(1), Case(512), *(Case(n, precision="bf16") for n in (64, 512, 1024))]
@@ -85,7 +85,7 @@ def compilers() -> int:
 
 
 def config_of(case: Case, method: str | Method = "plain") -> RunConfig:
-    """A run that nothing ends, with a short warm-up."""
+    """A run that nothing ends, with a short warm-up. Replicate without a method has the paper's K_R = 0.1·K_L."""
     settings = preset(case.agent)
     settings = dataclasses.replace(
         settings,
@@ -93,7 +93,7 @@ def config_of(case: Case, method: str | Method = "plain") -> RunConfig:
         target=dataclasses.replace(settings.target, target=case.target),
         network=dataclasses.replace(settings.network, precision=case.precision),
     )
-    settings = with_method(settings, method)
+    settings = with_method(settings, "paper-replicate" if (case.target, method) == ("replicate", "plain") else method)
     return RunConfig(f"minatar/{case.game}", case.agent, case.agents, steps=10**9, settings=settings)
 
 

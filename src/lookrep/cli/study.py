@@ -87,8 +87,8 @@ class RunArguments(Selection):
     """folder of the study; one that is there already is gone on with"""
     jobs: int = 1
     """programs at once; with Ray, programs that share a GPU (without GPUs: workers of a cluster made here)"""
-    together: Annotated[int | None, optional("AGENTS", "256 on a GPU, none on CPUs")] = None
-    """train variants that differ in their target update alone in one program, up to so many agents; 0: each alone"""
+    together: Annotated[int | None, optional("AGENTS", "512 on a GPU, none on CPUs")] = None
+    """train variants that differ in target update and numbers in one program, up to so many agents; 0: each alone"""
     minutes: Annotated[float | None, optional("M", "none")] = None
     """stop cleanly after this time"""
     checkpoints: bool = True
