@@ -1,6 +1,6 @@
 """Programs side by side on MinAtar, in turns: our network and a flax one of the same shape; one variant and many.
 
-    python benchmarks/programs.py own --agents 512 --precision bf16      # ours, flax as it is, flax as lookrep runs it
+    python benchmarks/programs.py own --agents 512 --precision bf16      # ours, and flax as lookrep runs it
     python benchmarks/programs.py variants --seeds 20 --precision bf16   # 25 variants × 20 seeds, and one × 500 agents
 
 A line of JSON for each: agent steps per second in all (median and range over rounds), seconds to compile.
@@ -43,7 +43,7 @@ def settings(agent: str, precision: str, **target: Any) -> AgentConfig:
     return dataclasses.replace(base, network=network, target=dataclasses.replace(base.target, **target))
 
 
-def own_networks(agents: int, precision: str, agent: str) -> dict[str, Callable[[], FusedEngine]]:
+def own_networks(agents: int, precision: str, agent: str, as_it_is: bool) -> dict[str, Callable[[], FusedEngine]]:
     run = RunConfig("minatar/breakout", agent, agents=agents, settings=settings(agent, precision))
     env = envs.make(run.env)
 
@@ -55,11 +55,11 @@ def own_networks(agents: int, precision: str, agent: str) -> dict[str, Callable[
         finally:
             own.convolutions_as_products = kept
 
-    return {
+    programs = {
         "ours": lambda: FusedEngine(run, env),
         "flax": lambda: FusedEngine(run, env, parts=Parts(network=SameShape())),
-        "flax, grouped convolutions": grouped,
     }
+    return programs | ({"flax, grouped convolutions": grouped} if as_it_is else {})
 
 
 def variants(seeds: int, precision: str, agent: str) -> dict[str, Callable[[], FusedEngine]]:
@@ -128,9 +128,12 @@ def main() -> None:
     parser.add_argument("--agent", default=None)
     parser.add_argument("--precision", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--steps", type=int, default=4_000, help="agent steps of each agent in a round")
+    parser.add_argument("--as-it-is", action="store_true", help="own: with the grouped convolutions of vmap, too; slow")
     options = parser.parse_args()
     if options.what == "own":
-        compare(own_networks(options.agents, options.precision, options.agent or "c51"), options.steps)
+        compare(
+            own_networks(options.agents, options.precision, options.agent or "c51", options.as_it_is), options.steps
+        )
     else:
         compare(variants(options.seeds, options.precision, options.agent or "rainbow"), options.steps)
 

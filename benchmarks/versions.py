@@ -20,9 +20,9 @@ from typing import Any
 
 import turns
 
-ROUNDS = 9
-SECONDS_A_ROUND = 1.5
-MINATAR = ("c51 hard 512 bf16", "c51 replicate 512 bf16", "rainbow hard 512 bf16", "c51 hard 1 f32")
+ROUNDS = 7
+SECONDS_A_ROUND = 1.2
+MINATAR = ("c51 hard 512 bf16", "c51 replicate 512 bf16", "c51 hard 1 f32")
 ATARI = ("Breakout 1 bf16", "Breakout 16 bf16")
 CAPACITY_STEPS = 150_000  # so that both versions fit
 
