@@ -1,7 +1,6 @@
 """What a method costs beside hard copy: which rows there are, and what is counted. No timing is asserted."""
 
 import dataclasses
-import os
 
 import pytest
 
@@ -42,4 +41,3 @@ def test_a_trial_in_a_process_of_its_own_is_that_of_this_one() -> None:
         assert good.seconds(4) > 0
         with pytest.raises(UserError, match="pacman"):
             bad.ready()
-    assert "XLA_PYTHON_CLIENT_PREALLOCATE" not in os.environ

@@ -5,7 +5,6 @@ Tracing holds Python's lock, so threads would do it one after the other. A proce
 
 import contextlib
 import multiprocessing
-import os
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
@@ -58,29 +57,15 @@ class TrialApart:
 
 @contextlib.contextmanager
 def started(configs: Sequence[RunConfig]) -> Iterator[list[TrialApart]]:
-    """A trial for each, all being prepared at the same time."""
+    """A trial for each, all being prepared at the same time. They share a GPU, so none may take most of its memory at
+    its start: XLA_PYTHON_CLIENT_PREALLOCATE=false, in this process too."""
     trials: list[TrialApart] = []
     try:
-        with _memory_on_demand():
-            trials.extend(TrialApart(config) for config in configs)
+        trials.extend(TrialApart(config) for config in configs)
         yield trials
     finally:
         for trial in trials:
             trial.close()
-
-
-@contextlib.contextmanager
-def _memory_on_demand() -> Iterator[None]:
-    """Without it each process would take most of the GPU's memory at its start."""
-    name, before = "XLA_PYTHON_CLIENT_PREALLOCATE", os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE")
-    os.environ[name] = "false"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 def _serve(connection: Connection, config: RunConfig) -> None:

@@ -87,6 +87,7 @@ def main(argv: Sequence[str]) -> int:
     asked = minatar.Case(1, arguments.agent, arguments.target, arguments.precision, arguments.game)
     cases = [asked._replace(agents=n) for n in arguments.agents]
     if arguments.what == "methods":
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # each method has a process of its own
         return _methods(arguments, cases or [asked._replace(agents=512 if jax.default_backend() == "gpu" else 1)])
     return _report(minatar.run(cases or minatar.default_cases(jax.default_backend())), arguments.json)
 
