@@ -33,6 +33,36 @@ def test_a_target_that_stays_behind_is_told_once_with_its_flag(target: str, flag
     assert "\n" not in line
 
 
+@pytest.mark.parametrize(
+    ("given", "reach"),
+    [
+        ({"replicate_updates": 25, "replicate_learning_rate": None}, "0.1"),  # the paper's ratio
+        ({"replicate_updates": 3}, "0.12"),
+        ({"target_period_updates": 10_000}, "0.1"),
+    ],
+)
+def test_a_replicate_that_is_too_slow_is_told_before_it_starts_and_not_again(given: dict[str, Any], reach: str) -> None:
+    base = settings("replicate")
+    advice = Advice(dataclasses.replace(base, target=dataclasses.replace(base.target, **given)))
+    line = advice.at_start() or ""
+    assert f"add up to {reach} of the online network's" in line
+    assert "--replicate-updates" in line
+    assert not any(advice.on(row(0.1)) for _ in range(2 * ROWS))
+
+
+def test_nothing_is_said_at_the_start_of_what_keeps_up_or_cannot_be_known() -> None:
+    slow = {"replicate_updates": 1}
+    for base, given in (
+        (settings("replicate"), {}),
+        (preset("rainbow-lr"), {}),
+        (settings("polyak"), slow),
+        (settings("replicate"), slow | {"replicate_until_gap": 0.1}),
+        (settings("replicate"), slow | {"replicate_start": "online"}),
+        (settings("replicate"), slow | {"replicate_optimizer": "my_optimizers:make"}),
+    ):
+        assert Advice(dataclasses.replace(base, target=dataclasses.replace(base.target, **given))).at_start() is None
+
+
 def test_nothing_is_said_of_a_target_that_catches_up_has_had_no_turn_or_is_not_ours() -> None:
     late = Advice(settings("replicate"))
     rows = [row(0.2), row(0.2), row(0.9), row(0.2), row(0.2), row(0.99, agreement=0.8)]

@@ -1,7 +1,8 @@
 """Whether a run's target has fallen behind, and the flag that helps. Said once, while there is time to start again.
 
 The mean gap is a bad gauge: a starved target keeps the states' level, and loses the differences between actions that
-decide what is bootstrapped from. So the rows' agreement is looked at (`lookrep.agents.agent.agreement`).
+decide what is bootstrapped from. So the rows' agreement is looked at (`lookrep.agents.measures`). Where a target learns
+so slowly that it starved in every study of ours, nobody has to wait for rows.
 """
 
 from typing import Any
@@ -12,6 +13,9 @@ from lookrep.config import AgentConfig
 
 LEAST_R2, LEAST_AGREEMENT = 0.5, 0.5  # of the differences between actions, and of the best actions
 ROWS = 3  # in a row: early on, networks change quickly
+# Target steps × step size, relative to those of the online network: at 0.1 targets starved, from 0.4 on it made no
+# difference (docs/results/minatar.md, "What makes Replicate work").
+LEAST_REACH = 0.4
 
 FLAGS = {
     "replicate": "raise --replicate-updates or --replicate-learning-rate",
@@ -27,6 +31,22 @@ class Advice:
         self._settings = settings
         self._behind = 0
         self._said = False
+
+    def at_start(self) -> str | None:
+        """A line of advice, if the settings alone say that the target will fall behind."""
+        target, learning = self._settings.target, self._settings.learning
+        ours = target.replicate_optimizer == learning.optimizer == "adam" and target.replicate_until_gap is None
+        if self._said or target.target != "replicate" or not ours or target.replicate_start == "online":
+            return None
+        step = target.replicate_learning_rate or learning.learning_rate
+        reach = target.replicate_updates * step / (target.target_period_updates * learning.learning_rate)
+        if reach >= LEAST_REACH:
+            return None
+        self._said = True
+        return (
+            f"the target will fall behind: its steps add up to {reach:.2g} of the online network's, and below "
+            f"{LEAST_REACH} targets starved; {FLAGS['replicate']} (docs/targets.md)"
+        )
 
     def on(self, columns: dict[str, Any]) -> str | None:
         """A line of advice, once, if the targets of most agents have been behind for some rows."""

@@ -49,6 +49,8 @@ def _trained(runs: list[Run], stop: Stop, quiet: bool) -> bool:
     with progress.Progress(
         config.steps, agents, title, start_steps=started_at_steps, quiet=quiet, stopping=lambda: stop.requested
     ) as display:
+        if len(targets) == 1 and not started_at_steps and (line := advice.at_start()):
+            display.note(line)
 
         def row(columns: dict[str, Any]) -> None:
             nonlocal summary
