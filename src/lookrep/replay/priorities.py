@@ -31,6 +31,9 @@ class Priorities(NamedTuple):
     largest: jax.Array  # float32 [N], the largest priority ever written; 1 at first
 
 
+AGENT_AXES = Priorities._make((1, 1, 0))  # where each counts agents
+
+
 def init(capacity: int, agents: int) -> Priorities:
     """All priorities 0.
 

@@ -140,7 +140,13 @@ class Replay:
     def agent_axes(self) -> ReplayState:
         """The state's structure with the axis that counts agents in place of each array, -1 where none does."""
         shapes = jax.eval_shape(self.init)
-        return jax.tree.map(lambda a: (-1, 0, 1, 1)[a.ndim], shapes)
+        axes: Any = jax.tree.map(lambda _: 1, shapes)._replace(cursor=-1, filled_steps=-1)
+        if self.frames_from is not None:
+            axes = axes._replace(observation=-1)
+        if shapes.priorities is not None:
+            axes = axes._replace(priorities=prio.AGENT_AXES)
+        found: ReplayState = axes
+        return found
 
     def add(self, state: ReplayState, steps: Steps) -> ReplayState:
         """Append T steps of every agent. T must divide the capacity and be the same in every call."""

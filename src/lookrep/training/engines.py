@@ -1,7 +1,7 @@
 """What an engine is, and which one a configuration needs."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +17,7 @@ class Engine(Protocol):
     """What trains: a state, advanced in steps of all its agents."""
 
     can_pause: bool  # whether it may stop anywhere between two rows of metrics, at a multiple of `steps_per_update`
+    moved: Callable[[int], None]  # if not, it calls this with the agent step, now and then in `advance`
 
     def init(self) -> Any:
         """The state at step 0 of a run that leaves nothing on disk."""
@@ -29,6 +30,10 @@ class Engine(Protocol):
     def place(self, tree: Any | None, meta: dict[str, Any], folder: Path) -> Any:
         """The state that `saved` gave, ready to go on; the one at step 0 if there is none. `folder` is the run's, for
         what is too large to be written anew with every checkpoint. Raises `checkpoint.Damaged` if that is."""
+        ...
+
+    def joined(self, states: Sequence[Any]) -> Any:
+        """The states of several runs, at the same step, as one."""
         ...
 
     def part(self, state: Any, i: int) -> Any:

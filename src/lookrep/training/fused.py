@@ -26,7 +26,7 @@ from lookrep.config import RunConfig
 from lookrep.envs import Environment
 from lookrep.errors import UserError
 from lookrep.replay import ReplayState, Steps
-from lookrep.training.population import Keys, Population, Tally, agent_key, chance, tallied
+from lookrep.training.population import Keys, Population, Tally, agent_key, step_draws, tallied
 from lookrep.training.sharing import Sharing
 
 TELL_SECONDS = 0.5  # between two words about how far it is
@@ -232,7 +232,7 @@ class FusedEngine:
 
         carry = (state.environment, state.observation, state.episode_return, state.tally)
         # Random numbers for all steps of a cycle at once: fewer kernels.
-        now = (jax.vmap(partial(chance, state.keys.act))(times), times)
+        now = (jax.vmap(partial(step_draws, state.keys.act))(times), times)
         carry, steps = lax.scan(step, carry, now, unroll=_unroll(count))
         state = state._replace(environment=carry[0], observation=carry[1], episode_return=carry[2], tally=carry[3])
         return self.population.remember(state, steps)

@@ -28,7 +28,6 @@ from lookrep.runs.frame_log import FramesDamaged
 from lookrep.runs.metrics import Mark, MetricsWriter
 from lookrep.training import memory
 from lookrep.training.engines import Engine, make_engine
-from lookrep.training.fused import FusedEngine
 from lookrep.training.interrupt import Stop
 
 PAUSE_SECONDS = 2.0  # between two looks at whether to stop, where an engine can
@@ -210,8 +209,7 @@ def prepare(runs: list[Run]) -> Program:
     if any(run.state is None for run in runs):  # then all are at step 0
         state = engine.init() if first.out is None else engine.place(None, {}, first.out)
     else:
-        joint: Any = engine
-        state = joint.joined([run.state for run in runs]) if others else first.state
+        state = engine.joined([run.state for run in runs]) if others else first.state
     for run in runs:
         run.engine = run.state = None  # their memory
     return Program(runs, engine, state)
@@ -227,8 +225,7 @@ def train(program: Program, stop: Stop, watch: Watch) -> int:
     ends = np.cumsum([run.config.agents for run in runs]).tolist()
     spans = [slice(end - run.config.agents, end) for run, end in zip(runs, ends, strict=True)]
     whole = True  # whether `state` is one that could be saved
-    if isinstance(engine, FusedEngine):
-        engine.moved = watch.moved  # what cannot pause between two rows tells how far it is by itself
+    engine.moved = watch.moved
     with contextlib.ExitStack() as stack:
         stack.callback(lambda: engine.close(state))
         writers = [stack.enter_context(_writer(run, at_steps, watch)) for run in runs]

@@ -304,7 +304,7 @@ def subkeys(key_data: jax.Array, counter: jax.Array) -> tuple[jax.Array, jax.Arr
     return pairs[:, 0], pairs[:, 1]
 
 
-def chance(key_data: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+def step_draws(key_data: jax.Array, t: jax.Array) -> tuple[jax.Array, jax.Array]:
     """For step t, three keys [N, 3] (network, environment, next episode) and two random words [N, 2] of each agent."""
     keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, t), 4))(typed(key_data))
     return keys[:, :3], jax.vmap(lambda key: jax.random.bits(key, (2,)))(keys[:, 3])

@@ -13,7 +13,7 @@ replay of several GB an agent, so checkpoints leave them out: they go into a log
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -60,6 +60,7 @@ class HostEngine:
     """Advances a population whose environments are on the host."""
 
     can_pause = True
+    moved: Callable[[int], None]  # never called: the loop pauses
 
     def __init__(self, config: RunConfig, parts: Parts | None = None) -> None:
         if config.devices != 1:
@@ -135,8 +136,13 @@ class HostEngine:
             groups = [_with_frames(group, ring) for group, ring in zip(groups, rings, strict=True)]
         return self._started(groups, EnvPoolState.from_json(meta["environments"]), folder, segments, refilled_at)
 
-    def part(self, state: HostState, i: int) -> HostState:
+    def joined(self, states: Sequence[HostState]) -> HostState:
         """Here every run has a program of its own."""
+        (state,) = states
+        return state
+
+    def part(self, state: HostState, i: int) -> HostState:
+        """The state of the only run."""
         del i
         return state
 

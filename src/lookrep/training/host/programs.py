@@ -17,7 +17,7 @@ from lookrep.envs.host import EnvSpec
 from lookrep.replay import ReplayState
 from lookrep.training.host.buffers import ObservationBuffer
 from lookrep.training.host.packing import PackedArrays, Packing
-from lookrep.training.population import Keys, Population, Tally, chance, tallied
+from lookrep.training.population import Keys, Population, Tally, step_draws, tallied
 
 DRAWN_STEPS = 1024  # steps for which exploration is drawn at a time
 
@@ -114,7 +114,7 @@ class GroupFunctions:
         """What exploration does in `DRAWN_STEPS` steps."""
 
         def at(t: jax.Array) -> tuple[jax.Array, jax.Array]:
-            _, words = chance(keys, t)
+            _, words = step_draws(keys, t)
             return jax.vmap(self.agent.explore, in_axes=(0, None, 0))(words, self.population.epsilon(t), legal)
 
         return jax.vmap(at)(first_step + jnp.arange(DRAWN_STEPS))
@@ -124,7 +124,7 @@ class GroupFunctions:
     ) -> tuple[ObservationBuffer, jax.Array]:
         """What each agent sees now, and what it thinks best."""
         buffer = buffer.pushed(packet, self.spec)
-        network_keys = None if noise is None else chance(*noise)[0][:, 0]
+        network_keys = None if noise is None else step_draws(*noise)[0][:, 0]
         return buffer, jax.vmap(self.agent.greedy)(online, buffer.observation, network_keys, legal)
 
     def remember(self, state: LearnerState, buffer: ObservationBuffer) -> LearnerState:
