@@ -31,7 +31,10 @@ def test_words_in_any_order(typed: str, meant: str) -> None:
     [
         ("minatar/breakout --agnets 2", "unknown option --agnets: did you mean '--agents'?"),
         ("minatar/breakout minatar/freeway", "train on one of minatar/breakout, minatar/freeway"),
-        ("--env minatar/breakout --env minatar/freeway", "train on one of"),
+        ("--env minatar/breakout --env minatar/freeway", "--env is given twice, as minatar/breakout and as minatar/f"),
+        ("minatar/breakout --agent dqn --agent=rainbow", "--agent is given twice, as dqn and as rainbow: give it once"),
+        ("minatar/breakout --log-interval-steps 4 --log_interval_steps 4", "--log-interval-steps is given twice"),
+        ("minatar/breakout --double --no-double", "--double is given twice: give it once"),
         ("minatar/breakout --double yes", "--double takes no value: write --double, or --no-double for no"),
         ("minatar/breakout --steps", "--steps needs a value"),
     ],

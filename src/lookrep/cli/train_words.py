@@ -1,15 +1,11 @@
-"""The words after `lookrep train`, put in order before flags are read: where the environment stands, `1e6` for whole
-numbers, misspelt flags, and flags that would have no effect. What they mean is `lookrep.cli.train`'s business."""
+"""The words after `lookrep train`, put in order before flags are read: where the environment stands, and flags that
+would have no effect. What they mean is `lookrep.cli.train`'s business."""
 
-import dataclasses
-import types
-import typing
 from collections.abc import Sequence
-from typing import Any
 
-from lookrep.config import RunConfig, setting_groups
-from lookrep.config.schema import AgentConfig
-from lookrep.errors import UserError, hint
+from lookrep.cli.parsing import spelt
+from lookrep.config import AgentConfig
+from lookrep.errors import UserError
 
 # Flags that only some targets or heads look at.
 OF_TARGET = {
@@ -28,43 +24,31 @@ OF_TARGET = {
     "replicate_max_updates": ("replicate",),
 }
 OF_HEAD = {"atoms": ("c51",), "v_min": ("c51",), "v_max": ("c51",), "quantiles": ("qr", "iqn")}
+YES_OR_NO = ("yes", "true", "on", "1", "no", "false", "off", "0")
 OURS = {"target": ("hard", "polyak", "replicate", "frozen"), "head": ("dqn", "c51", "qr", "iqn")}
 
 
 def in_order(words: Sequence[str], arguments: type) -> list[str]:
     """The same words with the environment behind `--env`, and whole numbers written out.
 
+    >>> from lookrep.config import RunConfig
     >>> in_order(["--agents", "2", "minatar/breakout", "--steps", "1e6"], RunConfig)
     ['--env', 'minatar/breakout', '--agents', '2', '--steps', '1000000']
     """
-    kinds = _kinds(arguments)
     environments: list[str] = []
     ordered: list[str] = []
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        if not word.startswith("-") or word == "-":
-            environments.append(word)
-            continue
-        flag, equals, value = word.partition("=")
-        name = flag.removeprefix("--").replace("-", "_")
-        kind = kinds.get(name)
-        if kind is None and flag not in ("-h", "--help") and name.removeprefix("no_") not in kinds:
-            flags = [f"--{known.replace('_', '-')}" for known in kinds]
-            raise UserError(f"unknown option {flag}: {hint(flag, flags, 'see lookrep train --help')}")
-        if kind in (None, bool):
-            if left and left[0].lower() in ("yes", "true", "on", "1", "no", "false", "off", "0"):
-                raise UserError(f"{flag} takes no value: write {flag}, or --no-{flag.removeprefix('--')} for no")
-            ordered.append(word)
-            continue
-        if not equals:
-            if not left or left[0].startswith("--"):
-                raise UserError(f"{flag} needs a value")
-            value = left.pop(0)
-        if name == "env":
-            environments.append(value)
+    before = None
+    for piece in spelt(words, arguments, "lookrep train"):
+        flag, typed = piece.flag, piece.words
+        if flag is None and before and typed[0].lower() in YES_OR_NO:
+            raise UserError(f"{before} takes no value: write {before}, or --no-{before.removeprefix('--')} for no")
+        before = flag.name if flag and flag.switch else None
+        if flag is None and typed[0] not in ("-h", "--help"):
+            environments += typed
+        elif flag and flag.name == "--env":
+            environments += piece.values
         else:
-            ordered += [flag, _whole(value) if kind is int else value]
+            ordered += typed
     if len(environments) > 1:
         raise UserError(f"train on one of {', '.join(environments)}: several Atari games are atari/Breakout,Freeway")
     return (["--env", *environments] if environments else []) + ordered
@@ -87,30 +71,3 @@ def without_effect(words: Sequence[str], settings: AgentConfig) -> list[str]:
             if name in given and value in OURS[what] and value not in wanted:
                 found.append(f"--{name.replace('_', '-')} has no effect with --{what} {value}")
     return found
-
-
-def _kinds(arguments: type) -> dict[str, Any]:
-    """Every flag → bool, int, or anything else."""
-    found: dict[str, Any] = {}
-    for kind in (arguments, RunConfig, *typing.get_type_hints(AgentConfig).values()):
-        hints = typing.get_type_hints(kind, include_extras=False)
-        for field in dataclasses.fields(kind):
-            options = _options(hints[field.name])
-            found[field.name] = next((option for option in (bool, int) if option in options), str)
-    return {name: kind for name, kind in found.items() if name in setting_groups() or name not in ("run", "settings")}
-
-
-def _options(kind: Any) -> tuple[Any, ...]:
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        return typing.get_args(kind)
-    return (kind,)
-
-
-def _whole(value: str) -> str:
-    """`1e6` as 1000000; what is no whole number stays for whoever reads it to refuse."""
-    try:
-        number = float(value.replace("_", ""))
-    except ValueError:
-        return value
-    plain = value.lstrip("+-").replace("_", "").isdigit()
-    return value if plain or not number.is_integer() else str(int(number))
