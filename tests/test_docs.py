@@ -8,6 +8,7 @@ import re
 import shlex
 import typing
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,10 @@ def test_a_file_in_a_document_works_with_the_command_below_it(
     source = next(block for block in blocks(ROOT / name, "python") if block.startswith(f"# {module}.py"))
     (tmp_path / f"{module}.py").write_text(source)
     command = next(line for line in commands(ROOT / name) if f"{module}:" in " ".join(line))
-    quick = "--steps 400 --warmup-steps 100 --log-interval-steps 400 --replay-capacity-steps 400 --quiet"
-    assert cli.main([*command[1:], *quick.split()]) == 0
+    quick = "--steps 400 --warmup-steps 100 --log-interval-steps 400 --replay-capacity-steps 400"
+    few = quick.split()
+    words = [word for before, word in pairwise(command) if not {before, word} & set(few[::2])]
+    assert cli.main([*words, *few, "--quiet"]) == 0
     found = metrics.read(tmp_path / command[command.index("--out") + 1])
     assert found["agent_steps"].tolist() == [400]
     assert found["online_updates"].tolist() == [75]
