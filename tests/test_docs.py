@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 import shlex
+import tomllib
 import typing
 from collections.abc import Iterator
 from itertools import pairwise
@@ -262,6 +263,15 @@ def test_every_command_in_a_document_is_understood(path: Path, monkeypatch: pyte
                     command.main(rest)
             except UserError as error:
                 pytest.fail(f"{path.name}: lookrep {name} {shlex.join(rest)}: {error}")
+
+
+def test_training_md_has_every_extra_for_users() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    ours = {name: needed for name, needed in extras.items() if name not in ("test", "lint", "docs", "bench")}
+    shown = {row[0].strip("`"): row[1] for row in rows(ROOT / "docs/training.md") if row[0].startswith("`lookrep[")}
+    assert set(shown) == {f"lookrep[{name}]" for name in ours}
+    for name, needed in ours.items():
+        assert ("lookrep[train]" in needed) == ("`[train]`" in shown[f"lookrep[{name}]"])
 
 
 # docs/agents.md against config.py
