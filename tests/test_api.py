@@ -192,6 +192,8 @@ def test_an_exception_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         ({"agnets": 2}, "train: unknown setting 'agnets', did you mean 'agents'?"),
+        ({"steps": 1e6 + 0.5}, "train: steps = 1000000.5: must be int"),
+        ({"learning_rate": [1e-3, 1e-4]}, "learning_rate = [0.001, 0.0001]: must be one value, all agents have it"),
         ({"agent": "dqm"}, "agent 'dqm' is unknown: did you mean 'dqn'?"),
         ({"network": 3}, "network int: every agent starts from its own random numbers"),
         ({"network": equinox_torso(jax.random.key(0))}, "has parameters already"),

@@ -302,12 +302,18 @@ def test_json_gives_back_every_setting() -> None:
     assert configs.from_json(json.loads(json.dumps(configs.to_json(config)))) == config
 
 
-def test_whole_numbers_will_do_for_floats_but_not_the_other_way_round() -> None:
+def test_whole_numbers_will_do_for_floats() -> None:
     data = configs.to_json(RunConfig("minatar/breakout"))
     data["settings"]["learning"]["v_max"] = 10
     loaded = configs.from_json(data)
     assert loaded.settings.learning.v_max == 10.0
     assert isinstance(loaded.settings.learning.v_max, float)
+
+
+def test_1e6_is_a_whole_number() -> None:
+    config = configs.from_flat({"env": "minatar/breakout", "steps": 1e6, "workers": 2.0, "discount": 1})
+    assert (config.steps, config.workers, config.settings.learning.discount) == (1_000_000, 2, 1.0)
+    assert isinstance(config.steps, int)
 
 
 def test_what_a_file_leaves_out_is_what_its_agent_stands_for() -> None:

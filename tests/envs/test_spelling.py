@@ -41,6 +41,7 @@ def test_names_that_others_look_after_are_left_to_them(name: str) -> None:
         ("minatar/breakout,freeway", "only Atari trains several games in one program; take one, as minatar/breakout"),
         ("minatar/brekout", "did you mean minatar/breakout?"),
         ("brekout", "did you mean minatar/breakout?"),
+        ("pong,breakout", "did you mean atari/Pong,Breakout?"),
         ("atari/Pnog", "did you mean atari/Pong?"),
         ("cartpole", "did you mean gym/CartPole-v1?"),
         ("xyz", "choose from minatar/breakout, minatar/asterix"),

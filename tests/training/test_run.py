@@ -40,7 +40,13 @@ SETTINGS = {
     "batch-size": 8, "replay-capacity-steps": 2000, "target-period-updates": 30, "replicate-updates": 5,
     "replicate-batch-size": 8, "epsilon-decay-steps": 2000,
 }  # fmt: skip
-TRAIN = ["train", "probes:Museum", *(f"--{name}={value}" for name, value in SETTINGS.items()), "--quiet"]
+
+
+def train(**changes: Any) -> list[str]:
+    return ["train", "probes:Museum", *(f"--{name}={value}" for name, value in (SETTINGS | changes).items()), "--quiet"]
+
+
+TRAIN = train()
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
@@ -334,7 +340,7 @@ def test_two_devices_give_the_same_metrics_as_one(
 ) -> None:
     environment = quick_compilation | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     out = tmp_path / "two"
-    completed(*TRAIN, "--steps=3200", "--devices=2", "--out", str(out), environment=environment)
+    completed(*train(steps=3200, devices=2), "--out", str(out), environment=environment)
     assert_close(rows(out), rows(whole)[:16], 1e-4)
     completed("train", "--trust", "--resume", str(out), "--steps", "4000", "--quiet", environment=environment)
     assert_close(rows(out), rows(whole)[:20], 1e-4)
@@ -566,7 +572,7 @@ def test_a_run_that_is_being_trained_is_left_alone_and_can_be_read(
 
 def test_two_starts_in_one_folder_make_one_run(whole: Path, tmp_path: Path, quick_compilation: dict[str, str]) -> None:
     out = tmp_path / "run"
-    both = [lookrep(*TRAIN, "--seed", str(seed), "--out", str(out), environment=quick_compilation) for seed in (3, 4)]
+    both = [lookrep(*train(seed=seed), "--out", str(out), environment=quick_compilation) for seed in (3, 4)]
     said = [process.communicate(timeout=300)[1] for process in both]
     assert sorted(process.returncode for process in both) == [0, 2], said
     (refusal,) = filter(None, said)

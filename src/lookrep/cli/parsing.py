@@ -1,15 +1,19 @@
-"""Flags to dataclasses: tyro does the work, this turns its complaint into one line for people."""
+"""Flags to dataclasses: tyro does the work. Before it, words are read as people write them (`1e6`, misspelt flags,
+flags that are given twice); after it, its complaint becomes one line."""
 
 import contextlib
+import dataclasses
 import io
 import re
 import sys
+import types
+import typing
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import tyro
 
-from lookrep.errors import UserError
+from lookrep.errors import UserError, hint
 
 T = TypeVar("T")
 
@@ -28,14 +32,137 @@ def parse(kind: type[T], argv: Sequence[str], prog: str, default: T | None = Non
     settings: dict[str, Any] = {} if default is None else {"default": default}
     if flat:
         settings["config"] = (tyro.conf.OmitArgPrefixes,)
+    pieces = spelt(argv, kind, prog)
+    ordered = [word for piece in sorted(pieces, key=lambda piece: piece.flag is not None) for word in piece.words]
     try:
         with contextlib.redirect_stderr(complaint):
-            return tyro.cli(kind, args=list(argv), prog=prog, **settings)
+            return tyro.cli(kind, args=ordered, prog=prog, **settings)
     except SystemExit as stop:
         if stop.code == 2:
             raise UserError(_first_section(complaint.getvalue(), prog)) from None
         sys.stderr.write(complaint.getvalue())
         raise
+
+
+class Flag(NamedTuple):
+    name: str  # --out, also where -o was typed
+    options: tuple[Any, ...]  # the types that its value may have
+
+    @property
+    def switch(self) -> bool:
+        return bool in self.options
+
+    @property
+    def many(self) -> bool:
+        return any(typing.get_origin(option) is tuple for option in self.options)
+
+    @property
+    def whole(self) -> bool:
+        return int in self.options or tuple[int, ...] in self.options
+
+
+class Piece(NamedTuple):
+    """A flag with its values, or a word by itself."""
+
+    flag: Flag | None
+    words: tuple[str, ...]
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        if self.flag is None or self.flag.switch:
+            return ()
+        return self.words[1:] or (self.words[0].partition("=")[2],)
+
+
+def spelt(words: Sequence[str], kind: type, prog: str) -> list[Piece]:
+    """What was typed, with whole numbers written out. Refuses flags that do not exist, or are given twice: the second
+    value would silently win over the first.
+
+    >>> Numbers = dataclasses.make_dataclass("Numbers", [("steps", int)])
+    >>> [piece.words for piece in spelt(["a", "--steps=1e6"], Numbers, "count")]
+    [('a',), ('--steps', '1000000')]
+    """
+    known = flags(kind)
+    pieces: list[Piece] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if not _is_flag(word) or word in ("-h", "--help"):
+            pieces.append(Piece(None, (word,)))
+            continue
+        typed, equals, value = word.partition("=")
+        flag = known.get(typed.replace("_", "-"))
+        if flag is None:
+            raise UserError(f"unknown option {typed}: {hint(typed, known, f'see {prog} --help')}")
+        if flag.switch:
+            pieces.append(Piece(flag, (word,)))
+            continue
+        values = [value] if equals else []
+        while not equals and left and not _is_flag(left[0]) and (flag.many or not values):
+            values.append(left.pop(0))
+        if not values:
+            raise UserError(f"{typed} needs a value")
+        values = [_whole(value) for value in values] if flag.whole else values
+        bound = equals and _is_flag(value)  # what looks like a flag is a value only behind its =
+        pieces.append(Piece(flag, (f"{flag.name}={value}",) if bound else (flag.name, *values)))
+    _check_once(pieces)
+    return pieces
+
+
+def flags(kind: type) -> dict[str, Flag]:
+    """Every flag as it may be typed, those of nested dataclasses too."""
+    found: dict[str, Flag] = {}
+    hints, marked = (typing.get_type_hints(kind, include_extras=extras) for extras in (False, True))
+    for field in dataclasses.fields(kind):
+        of, marks = hints[field.name], getattr(marked[field.name], "__metadata__", ())
+        if dataclasses.is_dataclass(of):
+            found |= flags(typing.cast(type, of))
+        elif tyro.conf.Positional not in marks:
+            union = typing.get_origin(of) in (typing.Union, types.UnionType)
+            flag = Flag(f"--{field.name.replace('_', '-')}", typing.get_args(of) if union else (of,))
+            names = [flag.name, *(name for mark in marks for name in getattr(mark, "aliases", None) or ())]
+            if flag.switch and tyro.conf.FlagCreatePairsOff not in marks:
+                names.append(f"--no-{flag.name.removeprefix('--')}")
+            found |= dict.fromkeys(names, flag)
+    return found
+
+
+def _check_once(pieces: Sequence[Piece]) -> None:
+    before: dict[str, Piece] = {}
+    for piece in pieces:
+        if piece.flag is None:
+            continue
+        name = piece.flag.name
+        first = before.setdefault(name, piece)
+        if first is piece:
+            continue
+        if piece.flag.many:
+            raise UserError(f"{name} is given twice: write {name} {' '.join(first.values + piece.values)}")
+        said = "" if piece.flag.switch else f", as {first.values[0]} and as {piece.values[0]}"
+        raise UserError(f"{name} is given twice{said}: give it once")
+
+
+def _is_flag(word: str) -> bool:
+    """Not a number below 0, and not the - that stands for a stream.
+
+    >>> [_is_flag(word) for word in ("--steps", "-o", "-5", "-1e-3", "-inf", "-", "5")]
+    [True, True, False, False, False, False, False]
+    """
+    return word.startswith("--") or (word.startswith("-") and word != "-" and _number(word) is None)
+
+
+def _whole(value: str) -> str:
+    """`1e6` as 1000000; what is no whole number stays for whoever reads it to refuse."""
+    number = _number(value)
+    plain = value.lstrip("+-").replace("_", "").isdigit()
+    return value if plain or number is None or not number.is_integer() else str(int(number))
+
+
+def _number(value: str) -> float | None:
+    try:
+        return float(value.replace("_", ""))
+    except ValueError:
+        return None
 
 
 def _first_section(box: str, prog: str) -> str:

@@ -96,13 +96,15 @@ def main(argv: Sequence[str]) -> int:
     for flag, given in (("--restart", arguments.restart), ("--refill-replay", arguments.refill_replay)):
         if given:
             raise UserError(f"{flag} goes with --resume RUN")
+    if arguments.trust and arguments.config is None:
+        raise UserError("--trust goes with --resume RUN or --config FILE: what is typed here is trusted")
     if not arguments.run.env:
         raise UserError("say what to train on: lookrep train minatar/breakout … (or --resume RUN)")
     if arguments.out is None:
         raise UserError("say where the run should go: --out runs/first")
     if arguments.config is not None:
         trust.check(arguments.run, arguments.config, trusted)
-    for line in () if arguments.quiet else without_effect(words, arguments.run.settings):
+    for line in () if arguments.quiet else without_effect(words, arguments.run):
         print(f"note: {line}", file=sys.stderr)
     if not run.start(arguments.run, arguments.out, quiet=arguments.quiet):
         return 130

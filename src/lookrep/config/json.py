@@ -62,10 +62,11 @@ def setting_groups() -> dict[str, str | None]:
 
 def from_flat(flat: dict[str, Any], where: str = "settings") -> RunConfig:
     """A configuration from flat names, as flags have them; what is left out is what the agent's and the method's names
-    stand for. The method may be an object.
+    stand for. The method may be an object, and 1e6 is a whole number.
 
-    >>> from_flat({"env": "minatar/breakout", "agent": "dqn", "tau": 0.1}).settings.target.tau
-    0.1
+    >>> config = from_flat({"env": "minatar/breakout", "agent": "dqn", "tau": 0.1, "steps": 1e6})
+    >>> config.settings.target.tau, config.steps
+    (0.1, 1000000)
     """
     groups, data = setting_groups(), {"settings": {}}  # type: tuple[dict[str, str | None], dict[str, Any]]
     method = flat.get("method")
@@ -76,6 +77,11 @@ def from_flat(flat: dict[str, Any], where: str = "settings") -> RunConfig:
         if name not in groups:
             near = difflib.get_close_matches(name, groups, n=1)
             raise UserError(f"{where}: unknown setting '{name}'" + (f", did you mean '{near[0]}'?" if near else ""))
+        if isinstance(value, list | tuple):
+            raise UserError(
+                f"{where}: {name} = {value!r:.60}: must be one value, all agents have it; those that differ are "
+                "variants of a study: lookrep study, docs/studies.md"
+            )
         group = groups[name]
         (data if group is None else data["settings"].setdefault(group, {}))[name] = value
     return from_json(data, where, method)
@@ -114,6 +120,9 @@ def _changed(base: Any, data: Any, where: str) -> Any:
 
 
 def _value(kind: Any, value: Any, where: str) -> Any:
+    kinds = typing.get_args(kind) or (kind,)
+    if isinstance(value, float) and value.is_integer() and int in kinds and float not in kinds:
+        value = int(value)
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise UserError(f"{where} = {value}: must be below 2⁶³")
     if typing.get_origin(kind) is Literal:

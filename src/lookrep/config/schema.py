@@ -141,7 +141,8 @@ class TargetConfig:
     replicate_batch_size: int = 32
     """transitions of each gradient step on the target"""
     replicate_learning_rate: float | None = 2.5e-3
-    """step size on the target, ten times the online network's; None: as large as the online network's"""
+    """step size on the target: ten times the online network's default, whatever --learning-rate is; None: as large as
+    the online network's"""
     replicate_adam_epsilon: float | None = None
     """Adam's ε for the target; the online network's if not given"""
     replicate_sampler: Literal["agent", "uniform"] = "agent"

@@ -39,6 +39,8 @@ def unknown(name: str) -> UserError:
     if "," in rest:
         first = f"{suite}/{rest.split(',')[0]}"
         return UserError(f"environment '{name}': only Atari trains several games in one program; take one, as {first}")
+    if "," in suite and all(titles := [_title(game) for game in name.split(",")]):
+        return UserError(f"environment '{name}' is unknown: did you mean atari/{','.join(map(str, titles))}?")
     near = _found(suite.lower(), rest) if slash else _found("", name)
     if len(near) > 1:
         return UserError(f"environment '{name}' may mean two: write {' or '.join(near)}")
