@@ -102,7 +102,7 @@ def why_not(name: str, results: Results) -> str | None:
     if column and not all(column in member.columns for member in results.members if member.columns):
         return f"its logs have no {column}"
     if name == "agreement" and not all("argmax_agreement" in m.columns for m in results.members if m.columns):
-        return "it has runs from before version 0.2, which did not measure it"
+        return "some of its runs did not measure it"
     if name == "fig10" and len(study.environments) <= PART:
         return f"it has {len(study.environments)} environments, and fig9 shows the first {PART}"
     if name in ("fig3", "fig4") and len(style.sweep(results)) < 2:
