@@ -185,7 +185,9 @@ def _answer(ours: VariantScore, baseline: VariantScore, headline: Headline) -> A
     return Answer(ours.variant, ours.label, found, False, badge, f"{reached} {chance}", tuple(notes))
 
 
-def members(found: Sequence[StudyMember], environments: Sequence[str], labels: dict[str, str]) -> list[str]:
+def members(
+    found: Sequence[StudyMember], environments: Sequence[str], labels: dict[str, str], unit: str = "seed"
+) -> list[str]:
     """Runs by name, alike ones together: 'breakout · Hard copy, seeds 0–3, 7: unfinished, at 5,000 steps'."""
     alike: dict[tuple[str, str, str], list[int]] = {}
     for member in found:
@@ -194,7 +196,7 @@ def members(found: Sequence[StudyMember], environments: Sequence[str], labels: d
         alike.setdefault((member.env, member.variant, member.status + reached), []).append(member.seed)
     return [
         f"{short_environment(env, environments)} · {labels.get(variant, variant)}, "
-        f"{'seed' if len(seeds) == 1 else 'seeds'} {ranges(seeds)}: {state}"
+        f"{unit if len(seeds) == 1 else unit + 's'} {ranges(seeds)}: {state}"
         for (env, variant, state), seeds in alike.items()
     ]
 
