@@ -36,7 +36,7 @@ demo: $(STAMP)
 	$(BIN)/lookrep exact two-state --figure $(DEMO)/figure1.png
 	$(BIN)/lookrep exact two-state-two-spaces --figure $(DEMO)/figure8.png
 	@echo
-	@echo "2. A small study: Rainbow on MinAtar breakout with three target updates (too short to tell which is best)."
+	@echo "2. A small study: Rainbow on MinAtar breakout with four target updates (too short to tell which is best)."
 	$(BIN)/lookrep study run $(DEMO_STUDY) --out $(DEMO)/study
 	@echo
 	@echo "3. Its report."

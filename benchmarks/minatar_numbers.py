@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import jax
 import numpy as np
 
-from lookrep import agents as agent
 from lookrep import config, envs
+from lookrep.agents import Agent
 from lookrep.analysis.aggregate import Floats, environment_means, nanmean
 from lookrep.analysis.bootstrap import Estimate, estimate
 from lookrep.analysis.results import Results
@@ -79,7 +79,7 @@ def parameters(results: Results, variant: str) -> int:
     """Of the target network, on the first game."""
     run = config.from_json({name: value for name, value in results.configs[variant].items() if name != "versions"})
     spaces = envs.make(run.env)
-    target = agent.build(run.settings, spaces.observation_shape, spaces.num_actions).target
+    target = Agent(run.settings, spaces.observation_shape, spaces.num_actions).target
     return sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(jax.eval_shape(target.init, jax.random.key(0))))
 
 

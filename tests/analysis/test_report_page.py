@@ -249,7 +249,8 @@ def test_the_page_answers_in_the_order_of_a_readers_questions(page: str) -> None
     assert "Of 2 variants compared with Hard target" in text
     assert "reached 0.50 [0.49, 0.51] of Hard target" in text
     assert "Probability of improvement 0.00 [0.00, 0.00]: it is worse." in text
-    assert "1h01m in 1 sitting" in text
+    assert "1h01m in 1 session" in text
+    assert "While resampling that mean stays as it is" in text  # the baseline's
 
 
 def test_a_study_looked_at_before_its_end_is_said_to_be(hostile: Results) -> None:
@@ -275,7 +276,7 @@ def test_what_is_not_looked_at_is_named() -> None:
 def test_the_time_of_a_killed_sitting_is_not_made_up(hostile: Results) -> None:
     killed = {"start": "2026-01-02T00:00:00+00:00", "command": "lookrep study run …"}
     text = visible(provenance.section(dataclasses.replace(hostile, sittings=(*hostile.sittings, killed))))
-    assert "at least 1h01m in 2 sittings" in text
+    assert "at least 1h01m in 2 sessions" in text
     assert "# 2026-01-02 00:00, did not end cleanly" in text
 
 
@@ -289,6 +290,7 @@ def test_the_table_has_what_statistics_says() -> None:
     found = statistics.headline(study_results.results(asked, lambda env, variant, seed: level[variant]), resamples=50)
     table = visible(games.section(asked, found))
     # Levels rise linearly over 20 rows: the last 10 % are the mean of 0.95 and 1 times the level.
+    assert "The last columns are the differences from Hard target, in percent of its own score." in table
     assert "breakout 19.5 [19.5, 19.5] 24.4 [24.4, 24.4] 9.75 [9.75, 9.75]" in table
     assert "▲ better: +25 % [+25, +25] ▼ worse: −50 % [−50, −50]" in table.replace("\xa0", " ")
     fewer = dataclasses.replace(asked, seeds=4)

@@ -49,8 +49,19 @@ def test_a_run_is_a_study_of_its_agents(run: Path, tmp_path: Path, capsys: pytes
     assert 'id="figure-curve"' in page
     assert "nothing to compare it with" not in page
     assert "<dt>Agents finished</dt><dd>2 of 2</dd>" in page
+    assert "interval over 2 agents." in page
+    assert "Nothing: all 2 agents finished" in page
+    assert "over seeds" not in page
+    assert "2 seeds" not in page
     with pytest.raises(UserError, match="cannot be drawn from this run: it has no Replicate variants"):
         figures.draw("fig4", found)
+
+
+def test_a_page_with_the_gap_draws_it_once(run: Path) -> None:
+    found = sources.load(run)
+    alone, with_gap = (figures.draw("curve", found, beside=beside)[0] for beside in ((), figures.suitable(found)))
+    assert [axes.get_ylabel().partition(" $")[0] for axes in alone.axes] == ["return of an episode", "function gap"]
+    assert [axes.get_ylabel() for axes in with_gap.axes] == ["return of an episode"]
 
 
 def test_a_csv_of_others_has_the_same_statistics(tmp_path: Path) -> None:

@@ -22,12 +22,12 @@ def draw(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> Path:
     return path
 
 
-def figure_of(rows: Sequence[Mapping[str, Any]], title: str) -> Figure:
-    """The same, not written."""
+def figure_of(rows: Sequence[Mapping[str, Any]], title: str, gap: bool = True) -> Figure:
+    """The same, not written; on request without gaps."""
     if not rows:
         raise UserError("there is nothing to draw yet: the run has no row of metrics")
     games = list(dict.fromkeys(row.get("env") for row in rows))
-    panels = [("return_mean", game) for game in games] + [("function_gap", None)]
+    panels = [("return_mean", game) for game in games] + ([("function_gap", None)] if gap else [])
     figure = Figure(figsize=(4.2 * len(panels), 3.2), layout="constrained")
     for axes, (column, game) in zip(np.atleast_1d(figure.subplots(1, len(panels))), panels, strict=True):
         some = [row for row in rows if game is None or row.get("env") == game]

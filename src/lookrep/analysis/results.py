@@ -43,6 +43,11 @@ class Results:
     configs: dict[str, dict[str, Any]] = field(default_factory=dict)  # variant → config.json of its first population
     source: Literal["study", "run", "logs"] = "study"  # `lookrep.analysis.sources` has the others
 
+    @property
+    def unit(self) -> str:
+        """What the members of a variant are: a study's seeds, or the agents of one run, which have one seed."""
+        return "agent" if self.source == "run" else "seed"
+
     def of(self, env: str, variant: str) -> tuple[StudyMember, ...]:
         return tuple(member for member in self.members if member.env == env and member.variant == variant)
 

@@ -5,6 +5,8 @@
 [2.0, 2.0]
 """
 
+from collections.abc import Collection
+
 from matplotlib.figure import Figure
 
 from lookrep.analysis import curve
@@ -25,8 +27,11 @@ _OVER_GAMES = ("fig3", "fig6")  # of one game they are its learning curves again
 _MEASURED = {"fig5": "norm_online", "gap": "function_gap", "residual": "bellman_residual"}  # in lookrep's metrics alone
 
 
-def draw(name: str, results: Results | None, *, axis: Axis | None = None) -> tuple[Figure, Rows]:
-    """The figure and the rows of its CSV. Without an axis: frames for Atari, agent steps otherwise, both in fig6."""
+def draw(
+    name: str, results: Results | None, *, axis: Axis | None = None, beside: Collection[str] = ()
+) -> tuple[Figure, Rows]:
+    """The figure and the rows of its CSV. Without an axis: frames for Atari, agent steps otherwise, both in fig6. What
+    the figures `beside` it show is not drawn again."""
     check_name(name)
     if name in PROBLEMS:
         return exact_examples.draw(name)
@@ -42,7 +47,7 @@ def draw(name: str, results: Results | None, *, axis: Axis | None = None) -> tup
     if name == "curve":
         found = [dict(zip(m.columns, row, strict=True), env=m.env, agent=m.seed)
                  for m in results.members for row in zip(*m.columns.values(), strict=True)]  # fmt: skip
-        return curve.figure_of(found, title), found
+        return curve.figure_of(found, title, gap="gap" not in beside), found
     if name == "fig2":
         return per_game.draw(results, time, environments, title)
     if name in ("fig9", "fig10"):
@@ -102,7 +107,7 @@ def why_not(name: str, results: Results) -> str | None:
     if column and not all(column in member.columns for member in results.members if member.columns):
         return f"its logs have no {column}"
     if name == "agreement" and not all("argmax_agreement" in m.columns for m in results.members if m.columns):
-        return "it has runs from before version 0.2, which did not measure it"
+        return "some of its runs did not measure it"
     if name == "fig10" and len(study.environments) <= PART:
         return f"it has {len(study.environments)} environments, and fig9 shows the first {PART}"
     if name in ("fig3", "fig4") and len(style.sweep(results)) < 2:

@@ -78,9 +78,9 @@ CAPTIONS: dict[str, Caption] = {
         "All pairs of runs compared on each game, ties counting half, averaged over games; 95 % bootstrap intervals.",
     ),
     "curve": Caption(
-        "One run",
-        "How well the agents play while they learn, and how far their target is from the online network. Grey lines "
-        "are agents.",
+        "Learning curve of one run",
+        "How well the agents play while they learn. Higher is better. Grey lines are agents. Drawn alone, the figure "
+        "has the function gap beside the returns.",
         "Mean return of training episodes between two rows of metrics. The band is the standard error over agents.",
     ),
     "gap": Caption(

@@ -21,12 +21,13 @@ def seeds(results: Results, members: Sequence[StudyMember] | None = None) -> str
     if not pairs:
         return "No run is finished yet."
     fewest, most = min(pairs.values()), max(pairs.values())
+    unit = results.unit
     if most == 1:
-        return "One seed: no interval."
-    number = f"{most} seeds" if fewest == most else f"{fewest} to {most} seeds"
+        return f"One {unit}: no interval."
+    number = f"{most} {unit}s" if fewest == most else f"{fewest} to {most} {unit}s"
     single = " (no interval where there is one)" if fewest == 1 else ""
     few = f", too narrow with fewer than {FEW_SEEDS}" if fewest < FEW_SEEDS else ""
-    return f"{number}{single}; intervals: 95 %, stratified bootstrap over seeds{few}."
+    return f"{number}{single}; intervals: 95 %, stratified bootstrap over {unit}s{few}."
 
 
 def exceptions(results: Results, drawn_unfinished: Sequence[StudyMember] = ()) -> list[str]:

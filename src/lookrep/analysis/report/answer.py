@@ -49,10 +49,12 @@ def missing(results: Results, headline: Headline) -> Html:
     study = results.study
     labels = {variant.name: variant.label for variant in study.variants}
     runs = len(study.environments) * len(study.variants) * study.seeds
+    thing = "agent" if results.source == "run" else "run"
     boxes = []
     if study.steps < results.whole.steps:
         title = f"Steps {study.steps:,} to {results.whole.steps:,}"
-        note = "This page looks at the study as if it ended there. Nothing before depends on how long a run will be."
+        kind = "run" if results.source == "run" else "study"
+        note = f"This page looks at the {kind} as if it ended there. Nothing before depends on how long a run will be."
         boxes.append(_box(title, [], note))
     for what, every, seen in (
         ("variant", {variant.name: variant.label for variant in results.whole.variants}, labels),
@@ -62,18 +64,18 @@ def missing(results: Results, headline: Headline) -> Html:
             title = f"{words.count(len(unseen), what)} of {len(every)} not looked at"
             boxes.append(_box(title, unseen, "This page was made to be about the others alone."))
     if headline.excluded:
-        title = f"{words.count(len(headline.excluded), 'run')} of {runs:,} not counted"
-        lines = words.members(headline.excluded, study.environments, labels)
+        title = f"{words.count(len(headline.excluded), thing)} of {runs:,} not counted"
+        lines = words.members(headline.excluded, study.environments, labels, results.unit)
         boxes.append(_box(title, lines, "They have no final score. Curves show them only where a game has no others."))
     if headline.diverged:
-        title = f"{words.count(len(headline.diverged), 'run')} of {runs:,} diverged (turned NaN), and counted"
-        lines = words.members(headline.diverged, study.environments, labels)
-        boxes.append(_box(title, lines, "A diverged run counts with what its broken agent really scored."))
+        title = f"{words.count(len(headline.diverged), thing)} of {runs:,} diverged (turned NaN), and counted"
+        lines = words.members(headline.diverged, study.environments, labels, results.unit)
+        boxes.append(_box(title, lines, f"A diverged {thing} counts with what it scored after it broke."))
     if headline.left_out:
         lines = [f"{words.short_environment(e.env, study.environments)}: {e.reason}" for e in headline.left_out]
         boxes.append(_box(f"{words.count(len(lines), 'game')} left out of all comparisons", lines, ""))
     if not boxes:
-        return tag("p", f"Nothing: all {runs:,} runs finished, and none diverged.", class_="fine")
+        return tag("p", f"Nothing: all {runs:,} {thing}s finished, and none diverged.", class_="fine")
     return tag("div", *boxes, class_="stack")
 
 
@@ -158,8 +160,13 @@ def _plot(title: str, subtitle: str, rows: Sequence[Row], low: float, high: floa
 
 def _rules(headline: Headline) -> str:
     percent = words.percent(headline.confidence)
+    fixed = (
+        " While resampling that mean stays as it is, so intervals of scores are a little too narrow."
+        if headline.normalisation.kind == "baseline"
+        else ""
+    )
     return (
         f"How it was computed: {headline.normalisation.rule}. A run’s final score is its mean training return over the "
         f"last 10 % of steps. Brackets are {percent} intervals from {headline.resamples:,} bootstrap resamples of the "
-        "runs within each game: they speak of other seeds on these games, not of other games."
+        f"runs within each game: they are about other seeds on these games, not about other games.{fixed}"
     )

@@ -14,7 +14,8 @@ MOST_COMPARED = 3  # variants with a column of differences: a sweep over a dozen
 SIGNS = {"better": "▲", "worse": "▼", "open": ""}
 
 
-def section(study: Study, headline: Headline) -> Html:
+def section(study: Study, headline: Headline, unit: str = "seed") -> Html:
+    """`unit`: what the runs of a game are, a study's seeds or one run's agents."""
     found = {(each.env, each.variant): each for each in headline.by_environment}
     baseline = study.variant(headline.baseline)
     others = [variant for variant in study.variants if variant != baseline]
@@ -23,13 +24,13 @@ def section(study: Study, headline: Headline) -> Html:
     heads += [_head(f"{variant.label} vs {baseline.label}", "descending") for variant in compared]
     rows = []
     for env in study.environments:
-        cells = [_score(found.get((env, variant.name)), study) for variant in study.variants]
+        cells = [_score(found.get((env, variant.name)), study, unit) for variant in study.variants]
         ours = found.get((env, baseline.name))
         fewest = ours.runs if ours else 0
         cells += [_change(found.get((env, variant.name)), fewest) for variant in compared]
         name = words.short_environment(env, study.environments)
         rows.append(tag("tr", tag("th", name, scope="row", data_value=name), *cells))
-    table = table_card("Scores by game", _note(study, headline, bool(compared)), heads, rows, "sortable")
+    table = table_card("Scores by game", _note(study, headline, bool(compared), unit), heads, rows, "sortable")
     numbers = as_csv(score_rows(headline.by_environment)).encode()
     link = tag("a", "Numbers as CSV", download="games.csv", href=data_uri("text/csv", numbers))
     return join([table, tag("p", link, class_="small under")])
@@ -39,7 +40,7 @@ def _head(label: str, first: str) -> Html:
     return tag("th", tag("button", label, type="button"), scope="col", aria_sort="none", data_first=first)
 
 
-def _score(found: EnvironmentScore | None, study: Study) -> Html:
+def _score(found: EnvironmentScore | None, study: Study, unit: str) -> Html:
     if found is None:
         return tag("td", tag("span", "no run", class_="soft"), data_value="")
     parts: list[object] = [words.number(found.score.value)]
@@ -47,7 +48,7 @@ def _score(found: EnvironmentScore | None, study: Study) -> Html:
         low, high = words.number(found.score.low), words.number(found.score.high)
         parts += [" ", tag("span", f"[{low}, {high}]", class_="range")]
     if found.runs < study.seeds:
-        parts += [" ", tag("span", f"({words.count(found.runs, 'seed')})", class_="range")]
+        parts += [" ", tag("span", f"({words.count(found.runs, unit)})", class_="range")]
     return tag("td", *parts, data_value=_key(found.score))
 
 
@@ -67,13 +68,14 @@ def _key(estimate: Estimate) -> str:
     return f"{estimate.value:.10g}" if math.isfinite(estimate.value) else ""
 
 
-def _note(study: Study, headline: Headline, compared: bool) -> str:
+def _note(study: Study, headline: Headline, compared: bool, unit: str) -> str:
     percent = words.percent(headline.confidence)
     baseline = study.variant(headline.baseline).label
-    seeds = words.count(study.seeds, "seed")
+    runs = words.count(study.seeds, unit)
     relative = "its own score" if headline.normalisation.kind == "baseline" else "its own score, or a human’s if higher"
-    said = [f"Mean final score in the game’s own points, with its {percent} interval over {seeds}."]
+    said = [f"Mean final score in the game’s own points, with its {percent} interval over {runs}."]
     if compared:
-        said.append(f"Behind them the difference to {baseline} in percent of {relative}:")
-        said.append(f"▲ better, ▼ worse, where the interval does not contain 0, from {FEW_SEEDS} seeds on.")
+        columns = "next column is the difference" if len(study.variants) == 2 else "last columns are the differences"
+        said.append(f"The {columns} from {baseline}, in percent of {relative}.")
+        said.append(f"▲ better, ▼ worse: the interval does not contain 0, and there are at least {FEW_SEEDS} seeds.")
     return " ".join([*said, "Click a column’s head to sort by it."])

@@ -34,7 +34,7 @@ def build(results: Results) -> str:
     if study.kind == "training":
         headline = statistics.headline(results)
     if results.source == "run":
-        sections.append(("answer", "Scores", games.section(study, headline)))
+        sections.append(("answer", "Scores", games.section(study, headline, results.unit)))
         sections.append(("missing", "What is missing", answer.missing(results, headline)))
     elif study.kind == "training":
         sections.append(("answer", "Answer", answer.section(study, headline, pictures.colours(results))))

@@ -26,7 +26,8 @@ def colours(results: Results) -> dict[str, str]:
 
 def section(results: Results, chosen: Sequence[str], letters: dict[str, str]) -> list[Html]:
     """`letters` gets the outlines that the figures use, for the page to hold once: `svg.alphabet`."""
-    return [_figure(results, name, letters) for name in chosen]
+    shown = figures.suitable(results)
+    return [_figure(results, name, letters, shown) for name in chosen]
 
 
 def films(results: Results) -> list[Html]:
@@ -59,14 +60,17 @@ def films(results: Results) -> list[Html]:
     return found
 
 
-def _figure(results: Results, name: str, letters: dict[str, str]) -> Html:
+def _figure(results: Results, name: str, letters: dict[str, str], shown: Sequence[str]) -> Html:
     said = CAPTIONS[name]
     title = tag("h3", said.title)
     try:
-        drawn, rows = figures.draw(name, results)
+        drawn, rows = figures.draw(name, results, beside=shown)
     except UserError as error:
         return tag("div", title, tag("p", f"It could not be drawn: {error}"), class_="warning figure")
     heading = getattr(drawn, "title", "")
+    computed = said.computed
+    if results.source == "run":  # captions speak of a study
+        computed = computed.replace("over seeds", "over agents").replace("the runs of each", "the agents of each")
     notes = " ".join(getattr(drawn, "notes", ())).replace(" %", "\N{NO-BREAK SPACE}%")
     text = f"Figure: {said.title}. {said.seen} The numbers are in {name}.csv below it."
     paper = tag(
@@ -82,9 +86,7 @@ def _figure(results: Results, name: str, letters: dict[str, str]) -> Html:
         title,
         tag("p", said.seen),
         tag("p", link, command, class_="links"),
-        tag(
-            "details", tag("summary", "How it was computed"), tag("p", said.computed), tag("p", notes) if notes else ""
-        ),
+        tag("details", tag("summary", "How it was computed"), tag("p", computed), tag("p", notes) if notes else ""),
     )
     return tag("figure", paper, caption, class_="card figure", id=f"figure-{name}")
 

@@ -96,7 +96,7 @@ def _facts(results: Results) -> Html:
         hardware = dict.fromkeys(each["device"] for each in recorded if "device" in each)
     rows.append(("Hardware", join(hardware, tag("br")) or "not recorded"))
     if times:
-        sittings = words.count(len(results.sittings), "sitting")
+        sittings = words.count(len(results.sittings), "session")
         least = "at least " if len(times) < len(results.sittings) else ""  # of a killed one the end is not known
         rows.append(("Wall time", f"{least}{duration(sum(times))} in {sittings}"))
     body = [tag("tr", tag("th", name, scope="row"), tag("td", value)) for name, value in rows]

@@ -135,7 +135,7 @@ def summary(found: Sequence[Answer], baseline: str) -> str:
 
     >>> one = Answer("a", "A", "worse", False, "", "", ())
     >>> summary([one, one._replace(verdict="open")], "Hard copy")
-    'Of 2 variants compared with Hard copy, none is better, 1 is worse, and of 1 these runs cannot tell.'
+    'Of 2 variants compared with Hard copy, none is better, 1 is worse, and for 1 these runs cannot tell.'
     >>> summary([one._replace(verdict="open", few=True)] * 2, "Hard copy")
     'Too few seeds to tell which of 2 variants are better or worse than Hard copy.'
     """
@@ -147,7 +147,7 @@ def summary(found: Sequence[Answer], baseline: str) -> str:
         return f"{amount or 'none'} {'is' if amount < 2 else 'are'} {kind}"
 
     said = [are(better, "better"), are(worse, "worse")]
-    said += [f"and of {still_open} these runs cannot tell"] if still_open else []
+    said += [f"and for {still_open} these runs cannot tell"] if still_open else []
     joined = ", ".join(said) if still_open else " and ".join(said)
     return f"Of {count(len(found), 'variant')} compared with {baseline}, {joined}."
 
@@ -185,7 +185,9 @@ def _answer(ours: VariantScore, baseline: VariantScore, headline: Headline) -> A
     return Answer(ours.variant, ours.label, found, False, badge, f"{reached} {chance}", tuple(notes))
 
 
-def members(found: Sequence[StudyMember], environments: Sequence[str], labels: dict[str, str]) -> list[str]:
+def members(
+    found: Sequence[StudyMember], environments: Sequence[str], labels: dict[str, str], unit: str = "seed"
+) -> list[str]:
     """Runs by name, alike ones together: 'breakout · Hard copy, seeds 0–3, 7: unfinished, at 5,000 steps'."""
     alike: dict[tuple[str, str, str], list[int]] = {}
     for member in found:
@@ -194,7 +196,7 @@ def members(found: Sequence[StudyMember], environments: Sequence[str], labels: d
         alike.setdefault((member.env, member.variant, member.status + reached), []).append(member.seed)
     return [
         f"{short_environment(env, environments)} · {labels.get(variant, variant)}, "
-        f"{'seed' if len(seeds) == 1 else 'seeds'} {ranges(seeds)}: {state}"
+        f"{unit if len(seeds) == 1 else unit + 's'} {ranges(seeds)}: {state}"
         for (env, variant, state), seeds in alike.items()
     ]
 
