@@ -249,50 +249,6 @@ def test_a_new_optimiser_has_no_moments_and_relative_adam_keeps_them() -> None:
         assert (int(state[0].count), state[0].mu["w"].tolist()) == (0, [moment, moment])
 
 
-# Compositions
-
-
-def test_methods_add_up_and_contradictions_are_told() -> None:
-    both = methods.named("minto+dqn-pro")
-    assert (both.name, configs.preset("dqn", method=both).method.bootstrap) == ("minto+dqn-pro", "smaller")
-    assert configs.preset("dqn", method=both).method.kappa == 5.0
-    with pytest.raises(UserError, match=r"one sets bootstrap = 'smaller', the other 'online'"):
-        methods.named("minto+functional")
-    with pytest.raises(UserError, match=r"method 'mint' is unknown: did you mean 'minto'\?"):
-        methods.named("mint")
-    with pytest.raises(UserError, match=r"method 'own' sets target\.taux, which is no setting"):
-        configs.preset("dqn", method=methods.Method("own", {"target": {"taux": 1.0}}))
-    with pytest.raises(UserError, match=r"must be a name, or a method from lookrep\.methods"):
-        configs.from_flat({"env": "minatar/breakout", "method": 3})
-
-
-def test_flags_come_on_top_of_a_method_which_comes_on_top_of_a_preset() -> None:
-    flat = {"env": "atari/Pong", "agent": "rainbow", "method": "paper-replicate", "replicate_batch_size": 7}
-    config = configs.from_flat(flat)
-    target, learning = config.settings.target, config.settings.learning
-    assert (target.target, target.target_period_updates, target.replicate_updates) == ("replicate", 2_000, 200)
-    assert (target.replicate_learning_rate, target.replicate_batch_size) == (learning.learning_rate, 7)
-    assert config.settings.method.method == "paper-replicate"
-    assert configs.from_json(configs.to_json(config)) == config
-    # A file, or a variant of a study, that names a method and leaves out the rest.
-    partly = {"env": "atari/Pong", "settings": {"method": {"method": "minto", "kappa": 2.0}}}
-    found = configs.from_json(partly).settings.method
-    assert (found.bootstrap, found.kappa) == ("smaller", 2.0)
-    with pytest.raises(UserError, match=r"method 'mint' is unknown: did you mean 'minto'\?"):
-        configs.from_json({"env": "atari/Pong", "settings": {"method": {"method": "mint"}}})
-    own = configs.from_flat({"env": "atari/Pong", "method": methods.Method("mint", {"method": {"kappa": 3.0}})})
-    assert configs.from_json(configs.to_json(own)) == own
-
-
-@pytest.mark.parametrize("name", methods.names())
-def test_every_method_says_what_it_does_and_goes_into_a_program_with_others_of_its_parts(name: str) -> None:
-    assert (methods.BUILDERS[name].__doc__ or "").strip()
-    runs = [configs.RunConfig("probes:Museum", settings=configs.preset("dqn", method=n)) for n in (name, "hard")]
-    parts = [dataclasses.replace(run.settings.method, method="", kappa=0.0) for run in runs]
-    alike = [run.settings.network for run in runs]
-    assert (configs.shared(runs[0]) == configs.shared(runs[1])) == (parts[0] == parts[1] and alike[0] == alike[1])
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -1,6 +1,7 @@
 """The words after `lookrep train`, put in order before flags are read: where the environment stands, `1e6` for whole
 numbers, misspelt flags, and flags that would have no effect. What they mean is `lookrep.cli.train`'s business."""
 
+import contextlib
 import dataclasses
 import types
 import typing
@@ -68,6 +69,34 @@ def in_order(words: Sequence[str], arguments: type) -> list[str]:
     if len(environments) > 1:
         raise UserError(f"train on one of {', '.join(environments)}: several Atari games are atari/Breakout,Freeway")
     return (["--env", *environments] if environments else []) + ordered
+
+
+def settings_given(words: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """The settings that flags name, group → field → value, where the value is of the right type: tyro refuses others.
+
+    >>> settings_given(["--double", "--learning-rate", "1e-3", "--batch-size=64", "--agents", "2"])
+    {'learning': {'double': True, 'learning_rate': 0.001, 'batch_size': 64}}
+    """
+    groups, parts = setting_groups(), typing.get_type_hints(AgentConfig)
+    found: dict[str, dict[str, Any]] = {}
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        flag, equals, value = word.partition("=")
+        name = flag.removeprefix("--no-" if flag[5:].replace("-", "_") in groups else "--").replace("-", "_")
+        group = groups.get(name) if flag.startswith("--") else None
+        if group is not None:
+            kinds, text = _options(typing.get_type_hints(parts[group])[name]), value if equals else following
+            with contextlib.suppress(ValueError):
+                found.setdefault(group, {})[name] = _read(flag, text, kinds)
+    return found
+
+
+def _read(flag: str, text: str, kinds: tuple[Any, ...]) -> Any:
+    if bool in kinds:
+        return not flag.startswith("--no-")
+    if text == "None" and type(None) in kinds:
+        return None
+    kind: type = next((kind for kind in (int, float) if kind in kinds), str)
+    return kind(text)
 
 
 def without_effect(words: Sequence[str], settings: AgentConfig) -> list[str]:

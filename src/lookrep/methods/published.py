@@ -25,6 +25,13 @@ def _a_tenth_of_the_period(settings: Any) -> int:
     return max(1, settings.target.target_period_updates // 10)
 
 
+def _growth(settings: Any) -> float:
+    discount = settings.learning.discount
+    if not 0.0 < discount < 1.0:
+        raise UserError(f"method 'growing': periods grow by γ^(−2/3), so discount = {discount} must be between 0 and 1")
+    return float(discount ** (-2 / 3))
+
+
 AS_LARGE = {  # the target's steps as the online network's
     "replicate_learning_rate": lambda settings: settings.learning.learning_rate,
     "replicate_batch_size": lambda settings: settings.learning.batch_size,
@@ -68,12 +75,14 @@ def paper_replicate() -> Method:
     return Method("paper-replicate", changes, "Asadi et al., ICML 2024, App. C")
 
 
-def growing(first_updates: int = 25, factor: float = 0.99 ** (-2 / 3), most_updates: int = 2_500) -> Method:
-    """Hard copies with periods that grow geometrically, K_n ∝ γ^(−2n/3) (Weissmann et al., arXiv 2602.03911)."""
+def growing(first_updates: int = 25, factor: float | None = None, most_updates: int = 2_500) -> Method:
+    """Hard copies with periods that grow geometrically, K_n ∝ γ^(−2n/3) (Weissmann et al., arXiv 2602.03911). Without
+    a `factor`, γ is the discount of a single step.
+    """
     changes = _target(
         "hard",
         target_period_updates=first_updates,
-        target_period_growth=factor,
+        target_period_growth=_growth if factor is None else factor,
         target_period_most_updates=most_updates,
     )
     return Method("growing", changes, "Weissmann et al., arXiv 2602.03911")
