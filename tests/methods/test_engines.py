@@ -44,8 +44,8 @@ def test_a_renewed_network_is_a_new_one_that_knows_what_its_target_knew() -> Non
     # The target's last turn was after update 28; Adam has counted one update since, and none of its new network.
     assert before.optimizer[0].count.tolist() == [1, 1]
     assert after.optimizer[0].count.tolist() == [0, 0]
-    for was, now, new in zip(*map(jax.tree.leaves, (before.online, after.memory.before, after.online)), strict=True):
-        np.testing.assert_array_equal(was, now)  # what CHAIN compares with is the last network of the old kind
+    for was, kept, new in zip(*map(jax.tree.leaves, (before.online, after.memory.before, after.online)), strict=True):
+        np.testing.assert_array_equal(kept, new)  # what CHAIN compares with is the new network, not the last old one
         if was.ndim == 3:
             assert np.abs(new - was).max() > 0.1
             assert not np.isclose(new[0], new[1]).any()
