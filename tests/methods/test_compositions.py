@@ -117,3 +117,22 @@ def test_every_method_says_what_it_does_and_goes_into_a_program_with_others_of_i
     parts = [dataclasses.replace(run.settings.method, method="", kappa=0.0) for run in runs]
     alike = [run.settings.network for run in runs]
     assert (configs.shared(runs[0]) == configs.shared(runs[1])) == (parts[0] == parts[1] and alike[0] == alike[1])
+
+
+@pytest.mark.parametrize("optimiser", ["reset-optimizer", "relative-adam"])
+def test_an_optimiser_that_begins_anew_at_turns_needs_some_that_are_apart(optimiser: str) -> None:
+    def read(rule: str, **given: Any) -> configs.RunConfig:
+        return configs.from_flat({"env": "a:b", "agent": "dqn", "method": f"{rule}+{optimiser}", **given})
+
+    for rule, words in (
+        ("frozen", "--target frozen never has a turn"),
+        ("polyak", "needs turns further apart than polyak_period_updates = 1"),
+        ("asymmetric", "needs turns further apart than target_period_updates = 1"),
+        ("symmetric", "needs turns further apart than target_period_updates = 1"),
+    ):
+        with pytest.raises(UserError, match=f"^optimizer_at_turn = '[a-z]+': {words}"):
+            read(rule)
+    read("polyak", polyak_period_updates=10)
+    read("asymmetric", target_period_updates=10)
+    read("growing", target_period_updates=1)
+    read("hard", polyak_period_updates=1)

@@ -249,6 +249,21 @@ def test_a_new_optimiser_has_no_moments_and_relative_adam_keeps_them() -> None:
         assert (int(state[0].count), state[0].mu["w"].tolist()) == (0, [moment, moment])
 
 
+def test_a_shared_trunk_is_not_pulled_to_a_copy_that_nobody_reads() -> None:
+    config = settings("shared-trunk+dqn-pro")
+    agent, own = Agent(config, (probes.PLACES,), 2), numbers_of(config)
+    state = agent.init(jax.random.key(0))
+    lagging = jax.tree.map(lambda x: x + 1.0, state.online)
+    state = state._replace(target=state.target._replace(params=lagging))
+    with_pull, without = (
+        jax.jit(agent.learn)(state, state.online, lagging, MUSEUM, jax.random.key(1), None, numbers)[0].online
+        for numbers in (own, own._replace(kappa=0.0))
+    )
+    for path, pull in jax.tree_util.tree_leaves_with_path(jax.tree.map(jnp.subtract, with_pull, without)):
+        expected = own.learning_rate * own.kappa if "q_out" in jax.tree_util.keystr(path) else 0.0
+        np.testing.assert_allclose(pull, expected, atol=1e-7)
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -212,7 +212,8 @@ class Agent:
         params = optax.apply_updates(state.online, change)
         if method.regulariser == "parameters":
             share = numbers.learning_rate * numbers.kappa
-            params = optimisers.drawn(params, state.online, state.target.params, share)
+            target = self.target_params(state.online, state.target.params)
+            params = optimisers.drawn(params, state.online, target, share)
         return params, after
 
     def _remembered(self, state: AgentState) -> Memory:
