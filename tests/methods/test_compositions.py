@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from lookrep import methods
 from lookrep.cli import train
 from lookrep.cli.parsing import parse
 from lookrep.errors import UserError
+from lookrep.studies import definition
 
 
 def test_methods_add_up_and_contradictions_are_told() -> None:
@@ -44,6 +46,18 @@ def test_flags_come_on_top_of_a_method_which_comes_on_top_of_a_preset() -> None:
         configs.from_json({"env": "atari/Pong", "settings": {"method": {"method": "mint"}}})
     own = configs.from_flat({"env": "atari/Pong", "method": methods.Method("mint", {"method": {"kappa": 3.0}})})
     assert configs.from_json(configs.to_json(own)) == own
+
+
+def test_the_pages_agree_on_how_many_methods_there_are() -> None:
+    root = Path(__file__).parents[2]
+    for page in ("README.md", "CHANGELOG.md"):
+        text = " ".join((root / page).read_text().split())
+        assert re.findall(r"(\w+) ways to stabilise bootstrapping", text) == [str(len(methods.names()))], page
+    compared = {variant.name for variant in definition.load("minatar-methods", "full").variants}
+    assert compared == set(methods.names()) - {"plain", "frozen"}
+    studies = (root / "docs/studies.md").read_text()
+    assert f"which of nineteen methods (all {len(methods.names())} but" in studies
+    assert len(compared) == 19
 
 
 FOLLOWING = {"learning_rate": 1e-3, "batch_size": 64, "target_period_updates": 500, "discount": 0.9}

@@ -91,8 +91,9 @@ def growing(first_updates: int = 25, factor: float | None = None, most_updates: 
 def asymmetric() -> Method:
     """AGT2: after every update one gradient step of θ on ½(q_w(s, a) − q_θ(s, a))² (Park et al., arXiv 2503.16700).
 
-    That is Replicate with K_L = K_R = 1 on the stored action. Its batch is drawn anew, not the update's own. The
-    paper's β, a factor on this loss, is `--replicate-learning-rate` relative to the online network's.
+    That is Replicate with K_L = K_R = 1 on the stored action, with the distance of the agent's head. Its batch is drawn
+    anew, not the update's own. The paper's β, a factor on this loss, is `--replicate-learning-rate` relative to the
+    online network's.
     """
     changes = _target("replicate", target_period_updates=1, replicate_updates=1, replicate_actions="one", **AS_LARGE)
     return Method("asymmetric", changes, "Park, Lee & Lee, arXiv 2503.16700")
