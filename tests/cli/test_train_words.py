@@ -3,7 +3,7 @@
 import pytest
 
 from lookrep.cli.train import Arguments
-from lookrep.cli.train_words import in_order, without_effect
+from lookrep.cli.train_words import in_order, settings_given, without_effect
 from lookrep.config import preset
 from lookrep.errors import UserError
 
@@ -52,3 +52,13 @@ def test_flags_that_nothing_looks_at_are_said() -> None:
         "--atoms has no effect with --head dqn",
     ]
     assert without_effect(["--atoms", "21", "--target-period-updates", "3"], preset("rainbow")) == []
+
+
+def test_settings_are_read_where_they_can_be() -> None:
+    words = ["--env", "a:b", "--no-noisy", "--tau", "much", "--replicate-sampler", "", "--bootstrap=my:mix", "--double"]
+    assert settings_given([*words, "--reset-period-updates=None", "--replicate-start=online", "--steps", "9"]) == {
+        "network": {"noisy": False},
+        "method": {"bootstrap": "my:mix", "reset_period_updates": None},
+        "learning": {"double": True},
+        "target": {"replicate_start": "online"},
+    }

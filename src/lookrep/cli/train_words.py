@@ -96,6 +96,8 @@ def _read(flag: str, text: str, kinds: tuple[Any, ...]) -> Any:
     if text == "None" and type(None) in kinds:
         return None
     kind: type = next((kind for kind in (int, float) if kind in kinds), str)
+    if kind is str and str not in kinds and not any(text in typing.get_args(choices) for choices in kinds):
+        raise ValueError(text)
     return kind(text)
 
 
