@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy: matrices of ten rows gain nothing from threads
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from lookrep.exact import Problem, Settings, certify, measured_rate, solve_many, step_sizes, true_value
@@ -54,6 +55,7 @@ ROWS: dict[str, tuple[Method, list[Setting]]] = {
     "value-proximal": ("value-proximal", NEAR),
     "dqn-pro": ("dqn-pro", NEAR),
     "functional": ("functional", NEAR),
+    "chain": ("chain", NEAR),
     "minto (measured)": ("minto", COPIES),
     "lr, K_R = 1": ("lr", [{**copy, "replicate_updates": 1} for copy in COPIES]),
     "lr, K_R = 100": ("lr", [{**copy, "replicate_updates": 100} for copy in COPIES]),
@@ -68,6 +70,7 @@ LINES: dict[str, tuple[str, Setting]] = {
     "functional, κ = 1": ("functional", {"kappa": 1.0}),
     "dqn-pro, κ = 1": ("dqn-pro", {"kappa": 1.0}),
     "value-proximal, κ = 1": ("value-proximal", {"kappa": 1.0}),
+    "chain, κ = 1": ("chain", {"kappa": 1.0}),
     "minto (measured)": ("minto (measured)", {}),
 }
 KNOBS = ("lookahead_updates", "replicate_updates", "kappa", "tau", "networks", "beta", "longest_period")
@@ -221,8 +224,7 @@ def _draw_cells(axes: Any, table: list[dict[str, Any]], columns: Sequence[str]) 
             f"{100 * row['share']:.0f}" + ("" if row["best_share"] < 1.0 else "*"),
             ha="center", va="center", fontsize=9, color="white" if dark else "black",
         )  # fmt: skip
-    image = axes.imshow(shares, cmap="RdYlBu", vmin=0, vmax=1, aspect="auto")
-    image.cmap.set_bad("0.9")
+    axes.imshow(shares, cmap=colormaps["RdYlBu"].with_extremes(bad="0.9"), vmin=0, vmax=1, aspect="auto")
     axes.set_xticks(range(len(columns)), columns, rotation=35, ha="right", fontsize=9)
     axes.set_yticks(range(len(methods)), methods, fontsize=9)
     axes.set_title("settings that converge, in %    (* one of them does on all problems of its column)", fontsize=10)
@@ -232,7 +234,7 @@ def _draw_cells(axes: Any, table: list[dict[str, Any]], columns: Sequence[str]) 
 
 def _draw_periods(axes: Any, found: list[dict[str, Any]], column: str) -> None:
     at_one = [row for row in found if row["problem"] == column and row["step"] == 1.0]
-    for (label, (method, setting)), marker in zip(LINES.items(), "osD^v<>P", strict=True):
+    for (label, (method, setting)), marker in zip(LINES.items(), "osD^v<>XP", strict=True):
         own = {
             row["lookahead_updates"]: 100 * row["converging"] / row["problems"]
             for row in at_one

@@ -275,6 +275,16 @@ def test_measures_are_those_worked_out_by_hand() -> None:
     assert {name: float(value) for name, value in found.items()} == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_norm_of_several_networks_is_their_root_mean_square() -> None:
+    agent = build(settings("dqn", method={"averaged_networks": 3}))
+    state = agent.init(jax.random.key(0))
+    found = agent.measure(state, batch())
+    assert float(found["norm_target"]) == pytest.approx(float(found["norm_online"]), rel=1e-5)  # three of the same
+    twice = jax.tree.map(lambda stack: stack.at[0].multiply(2.0), state.target.params)
+    found = agent.measure(state._replace(target=state.target._replace(params=twice)), batch())
+    assert float(found["norm_target"]) == pytest.approx((6 / 3) ** 0.5 * float(found["norm_online"]), rel=1e-5)
+
+
 def test_agreement_is_what_it_is_by_hand_and_minds_only_actions_that_exist() -> None:
     """Levels 2, 7 and 6 (mean 5, squares about it 14), advantages ∓1, ∓2, ±1 (squares 12)."""
     online, nothing = np.array([[1.0, 3.0], [5.0, 9.0], [7.0, 5.0]]), np.zeros((3, 2))

@@ -14,7 +14,7 @@ import study_results
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from lookrep.analysis import figures
+from lookrep.analysis import figures, scores
 from lookrep.analysis.figures import style
 from lookrep.analysis.results import Results
 from lookrep.errors import UserError
@@ -131,6 +131,23 @@ def test_figure_6_has_both_axes_and_one_if_asked() -> None:
     assert ends["gradient-steps", "replicate"] == 27_500  # ten per cent more: K_R = K_L / 10
     only, _ = figures.draw("fig6", found, axis="agent-steps")
     assert [axes.get_xlabel() for axes in only.axes] == ["agent steps (thousands)"]
+
+
+def test_gradient_steps_of_a_renewed_network_count() -> None:
+    """With settings as a study asks for them, by a method's name or one by one."""
+    both = {"target": "replicate", "target_period_updates": 200, "replicate_updates": 20}
+    variants = {
+        "replicate": both,
+        "renewed": both | {"method": "renewed", "reset_updates": 100},  # every 10,000 updates
+        "learned": both | {"reset_period_updates": 5_000, "reset_updates": 10},
+        "forgotten": both | {"reset_period_updates": 5_000, "reset_updates": 0},
+    }
+    found = study_results.results(study_results.study(("minatar/breakout",), variants))
+    ends = {
+        name: scores.curves(found, name, "return_mean", ["minatar/breakout"], "gradient-steps").x[-1]
+        for name in variants
+    }
+    assert ends == {"replicate": 27_500, "renewed": 27_700, "learned": 27_550, "forgotten": 27_500}
 
 
 def test_figure_4_has_a_point_for_each_k_r_in_order(sweep: Results) -> None:

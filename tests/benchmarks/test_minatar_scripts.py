@@ -1,6 +1,7 @@
 """Tuned by one rule, compared at equal budgets: the scripts between a tuning study and a page of results."""
 
 import importlib
+import itertools
 import json
 from collections import Counter
 from pathlib import Path
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 import study_results
 
+from lookrep import targets
+from lookrep.config import RunConfig
 from lookrep.errors import UserError
 from lookrep.studies import definition, plan, sweep
 
@@ -99,6 +102,38 @@ def test_every_variant_of_a_comparison_was_tuned_with_as_many_settings_and_other
         for study in (compared, tuned)
     }
     assert len(seeds) == 2
+
+
+def first_run(study: definition.Study, variant: str) -> RunConfig:
+    return plan.run_config(study, plan.PlannedPopulation((study.environments[0],), variant, 0, 1))
+
+
+@pytest.mark.parametrize("size", ["gpu", "full"])
+def test_the_settings_of_a_growing_period_differ_in_the_updates_there_are(size: str) -> None:
+    study = definition.load("minatar-methods-tuning", size)
+    runs = [first_run(study, v.name) for v in study.variants if sweep.family(v.name) == "growing"]
+    counts = []
+    for run in runs:
+        target = run.settings.target
+        updates = (run.steps - run.settings.replay.warmup_steps) // run.settings.learning.steps_per_update
+        schedule = targets.growing(
+            target.target_period_updates, target.target_period_growth, target.target_period_most_updates
+        )
+        counts.append([schedule.turns_by(by) for by in (updates // 8, updates)])
+    assert len(counts) == 6
+    for one, other in itertools.combinations(np.array(counts), 2):
+        assert (abs(np.log(one / other)) > np.log(1.04)).any()  # turns at the start, or in all
+
+
+def test_the_targets_steps_are_ten_times_the_online_networks_at_every_width_and_size() -> None:
+    for name in ("minatar-scaling", "minatar-scaling-tuning"):
+        study = definition.load(name, "gpu")
+        recipes = [variant.name for variant in study.variants if variant.name.startswith("recipe")]
+        assert len(recipes) == (4 if name == "minatar-scaling" else 20)
+        for recipe in recipes:
+            settings = first_run(study, recipe).settings
+            assert settings.target.replicate_learning_rate == pytest.approx(10 * settings.learning.learning_rate)
+            assert settings.network == first_run(study, f"hard{recipe[6:]}").settings.network
 
 
 def test_with_times_a_slow_variant_is_read_earlier(script: Any, tmp_path: Path) -> None:

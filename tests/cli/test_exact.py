@@ -78,6 +78,15 @@ def test_a_method_without_a_certificate_says_why(capsys: pytest.CaptureFixture[s
     assert "certificate                       none: 'minto' reads" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("trained", "name"), [("replicate", "lr"), ("no-target", "td")])
+def test_names_of_training_are_understood(trained: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for method in (trained, name):
+        assert main(["exact", "two-state", *QUICK, "--method", method]) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+
+
 def test_what_overflows_is_null_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["exact", "baird", "--method", "td", "--outer-iterations", "200", "--json"]) == 0
     found = strict_json(capsys.readouterr().out)

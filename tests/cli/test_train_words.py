@@ -7,7 +7,7 @@ import pytest
 from lookrep import config as configs
 from lookrep.cli import main
 from lookrep.cli.train import Arguments
-from lookrep.cli.train_words import WHY_NOT, in_order, without_effect
+from lookrep.cli.train_words import WHY_NOT, in_order, settings_given, without_effect
 from lookrep.errors import UserError
 
 
@@ -134,3 +134,15 @@ def test_only_flags_that_were_typed_are_said(capsys: pytest.CaptureFixture[str])
     ]
     assert main(["train", "minatar/breakout", "--trust", "--out", "no/run"]) == 2
     assert "--trust goes with --resume RUN or --config FILE" in capsys.readouterr().err
+
+
+def test_settings_are_read_where_they_can_be() -> None:
+    words = ["--env", "a:b", "--no-noisy", "--tau", "much", "--replicate-sampler", "", "--bootstrap=my:mix", "--double"]
+    assert settings_given(
+        [*words, "--reset-period-updates=None", "--replicate-start=online", "--steps", "9"], Arguments
+    ) == {
+        "network": {"noisy": False},
+        "method": {"bootstrap": "my:mix", "reset_period_updates": None},
+        "learning": {"double": True},
+        "target": {"replicate_start": "online"},
+    }

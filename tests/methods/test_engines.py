@@ -44,8 +44,8 @@ def test_a_renewed_network_is_a_new_one_that_knows_what_its_target_knew() -> Non
     # The target's last turn was after update 28; Adam has counted one update since, and none of its new network.
     assert before.optimizer[0].count.tolist() == [1, 1]
     assert after.optimizer[0].count.tolist() == [0, 0]
-    for was, now, new in zip(*map(jax.tree.leaves, (before.online, after.memory.before, after.online)), strict=True):
-        np.testing.assert_array_equal(was, now)  # what CHAIN compares with is the last network of the old kind
+    for was, kept, new in zip(*map(jax.tree.leaves, (before.online, after.memory.before, after.online)), strict=True):
+        np.testing.assert_array_equal(kept, new)  # what CHAIN compares with is the new network, not the last old one
         if was.ndim == 3:
             assert np.abs(new - was).max() > 0.1
             assert not np.isclose(new[0], new[1]).any()
@@ -59,17 +59,37 @@ def test_a_renewed_network_is_a_new_one_that_knows_what_its_target_knew() -> Non
     assert np.abs(q_new - q_target).max() < 0.05 < np.abs(q_old - q_target).max()
 
 
-def test_methods_train_and_resume_on_the_host(tmp_path: Path) -> None:
-    """What `distilled` and CHAIN keep goes through checkpoints: a resumed run is the same as one that never stopped."""
+def test_a_network_whose_reset_is_yet_to_come_is_replicates_to_the_bit() -> None:
+    states = []
+    for method in (methods.replicate(), methods.renewed(10**6)):
+        trained = engine(method)
+        states.append(trained.advance(trained.advance(trained.init(), WARMUP_STEPS), WARMUP_STEPS + 4 * PERIOD))
+    for one, other in zip(*(jax.tree.leaves(jax.device_get(state.agents)) for state in states), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+COMPOSED = {
+    "distilled+minto+chain+reset-optimizer": methods.distilled(3) + methods.minto() + methods.chain(1.0)
+    + methods.reset_optimizer(),
+    "averaged+functional+relative-adam": methods.averaged(3) + methods.functional(0.5) + methods.relative_adam(),
+    "renewed+no-target+dqn-pro": methods.renewed(30, updates=5) + methods.no_target() + methods.dqn_pro(1.0),
+}  # fmt: skip
+CHANGED = {"distilled": 10, "averaged": 5, "renewed": 10}  # targets, by update 100
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_methods_train_and_resume_on_the_host(name: str, tmp_path: Path) -> None:
+    """What they keep goes through checkpoints: a resumed run, which turns and resets come after, is the same as one
+    that never stopped."""
     settings: dict[str, Any] = {
         "agent": "c51", "agents": 2, "warmup_steps": 200, "replay_capacity_steps": 800, "log_interval_steps": 200,
         "network": "mlp:8", "atoms": 5, "target_period_updates": 20, "replicate_updates": 2,
-        "method": methods.distilled(3) + methods.minto() + methods.chain(1.0) + methods.reset_optimizer(),
+        "method": COMPOSED[name],
     }  # fmt: skip
     whole = lookrep.train("gym/CartPole-v1", steps=600, **settings)
     lookrep.train("gym/CartPole-v1", steps=400, out=tmp_path / "run", **settings)
     resumed = lookrep.load(tmp_path / "run").resume(steps=600)
-    assert resumed.config.settings.method.method == "distilled+minto+chain+reset-optimizer"
-    assert [row["target_updates"] for row in resumed.curves()[-2:]] == [10, 10]
-    for name in ("loss", "function_gap", "norm_online", "norm_target"):
-        assert [row[name] for row in resumed.curves()[-4:]] == [row[name] for row in whole.curves()[-4:]], name
+    assert resumed.config.settings.method.method == name
+    assert [row["target_updates"] for row in resumed.curves()[-2:]] == [CHANGED[name.partition("+")[0]]] * 2
+    for column in ("loss", "function_gap", "norm_online", "norm_target"):
+        assert [row[column] for row in resumed.curves()[-4:]] == [row[column] for row in whole.curves()[-4:]], column

@@ -212,7 +212,8 @@ class Agent:
         params = optax.apply_updates(state.online, change)
         if method.regulariser == "parameters":
             share = numbers.learning_rate * numbers.kappa
-            params = optimisers.drawn(params, state.online, state.target.params, share)
+            target = self.target_params(state.online, state.target.params)
+            params = optimisers.drawn(params, state.online, target, share)
         return params, after
 
     def _remembered(self, state: AgentState) -> Memory:
@@ -260,11 +261,12 @@ class Agent:
         gap = jnp.abs(q_target - q_online)
         chosen = jnp.take_along_axis(q_online, batch.action[:, None], axis=1)[:, 0]
         apart = jax.tree.map(jnp.subtract, state.online, target) if self.same_shape else None
+        stacked = self.settings.method.averaged_networks if self.settings.target.target == "hard" else 1
         return {
             "function_gap": gap.mean() if legal is None else distances.mean_over_legal(gap, legal),
             "bellman_residual": jnp.abs(batch.reward + batch.discount * v_t - chosen).mean(),
             "norm_online": optax.tree.norm(state.online),
-            "norm_target": optax.tree.norm(target),
+            "norm_target": optax.tree.norm(target) / stacked**0.5,
             "parameter_distance": jnp.float32(jnp.nan) if apart is None else optax.tree.norm(apart),
             **agreement(q_online, q_target, legal),
         }

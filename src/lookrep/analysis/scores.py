@@ -149,8 +149,8 @@ def curves(results: Results, variant: str, column: str, environments: Sequence[s
         members = [member for member in results.of(env, variant) if member.columns.get("agent_steps", np.empty(0)).size]
         chosen = [member for member in members if counts(member)] or members
         drawn |= {(member.seed, place): member for member in chosen}
-    learned = target_settings(results, variant)["target"] == "replicate"
-    xs = {key: axis_values(member, axis, learned) for key, member in drawn.items()}
+    settings = target_settings(results, variant) | _settings(results, variant, "method")
+    xs = {key: axis_values(member, axis, settings) for key, member in drawn.items()}
     grid = _grid(list(xs.values()))
     y = np.full((len(grid), results.study.seeds, len(environments)), np.nan)
     for (seed, place), member in drawn.items():
@@ -161,13 +161,21 @@ def curves(results: Results, variant: str, column: str, environments: Sequence[s
     return Curves(*_thinned(grid, y, size), size, unfinished)
 
 
-def axis_values(member: StudyMember, axis: Axis, target_learned: bool) -> Floats:
-    """Where each interval ends. Gradient steps are those of both networks.
+def axis_values(member: StudyMember, axis: Axis, settings: dict[str, Any]) -> Floats:
+    """Where each interval ends. Gradient steps are those of both networks, and of a new one that learns its target.
 
     Copies and Polyak moves are `target_updates` in the metrics, too, but take no gradient: only Replicate's count.
+
+    >>> run = {"online_updates": np.array([30, 60]), "target_updates": np.array([3, 6])}
+    >>> renewed = {"target": "replicate", "reset_period_updates": 40, "reset_updates": 100}
+    >>> axis_values(StudyMember("e", "v", 0, "finished", run), "gradient-steps", renewed).tolist()
+    [33.0, 166.0]
     """
     if axis == "gradient-steps":
-        steps = member.columns["online_updates"] + (member.columns["target_updates"] if target_learned else 0)
+        online = member.columns["online_updates"]
+        steps = online + (member.columns["target_updates"] if settings["target"] == "replicate" else 0)
+        if period := settings.get("reset_period_updates"):
+            steps = steps + online // period * settings["reset_updates"]
         return np.asarray(steps, np.float64)
     skip = FRAMES_PER_STEP.get(member.env.partition("/")[0], 1) if axis == "frames" else 1
     return np.asarray(member.columns["agent_steps"] * skip, np.float64)
@@ -175,14 +183,19 @@ def axis_values(member: StudyMember, axis: Axis, target_learned: bool) -> Floats
 
 def target_settings(results: Results, variant: str) -> dict[str, Any]:
     """A variant's settings of the target network: as its runs were configured, or as the study asks for."""
-    if found := results.configs.get(variant, {}).get("settings", {}).get("target"):
+    return _settings(results, variant, "target")
+
+
+def _settings(results: Results, variant: str, group: str) -> dict[str, Any]:
+    if found := results.configs.get(variant, {}).get("settings", {}).get(group):
         return dict(found)
     study = results.study
     asked = study.overrides | study.variant(variant).changes
     try:
-        defaults = vars(config.preset(str(asked.get("agent", study.agent))).target)
-    except UserError:  # a preset of an engine that is not installed
-        defaults = vars(config.TargetConfig())
+        named = config.preset(str(asked.get("agent", study.agent)), method=str(asked.get("method", "plain")))
+    except UserError:  # a preset of an engine that is not installed, or a method of someone's own
+        named = config.AgentConfig()
+    defaults = vars(getattr(named, group))
     return {**defaults, **{name: value for name, value in asked.items() if name in defaults}}
 
 

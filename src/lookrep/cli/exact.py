@@ -18,7 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from lookrep.cli.parsing import optional, parse
-from lookrep.exact.methods import METHODS, Method
+from lookrep.exact.methods import ALIASES, METHODS, Method
 from lookrep.exact.settings import TOLERANCE, Settings
 from lookrep.files import check_figure_path, save_figure
 
@@ -39,8 +39,8 @@ class Arguments:
 
     problem: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="PROBLEM")]
     """two-state, two-state-two-spaces, baird, tsitsiklis-van-roy, boyan, random:N,SEED, or a .toml problem file"""
-    method: Method = "lr"
-    """what follows what: docs/theory.md has a line on each; lr is training's replicate, td its no-target"""
+    method: Literal[Method, "replicate", "no-target"] = "lr"
+    """what follows what: docs/theory.md has a line on each; replicate is lr, no-target is td"""
     figure: Annotated[Path | None, optional("PATH", "none")] = None
     """write the paths in value and parameter space to this .png, .pdf or .svg"""
     json: tyro.conf.FlagCreatePairsOff[bool] = False
@@ -83,11 +83,12 @@ def main(argv: Sequence[str]) -> int:
 
     given = {field.name: getattr(arguments, field.name) for field in fields(Settings)}
     given = {name: value for name, value in given.items() if value is not None}
+    given["method"] = ALIASES.get(arguments.method, arguments.method)
     found = solution(arguments.problem, given, arguments.tolerance, arguments.audit)
     if arguments.figure is not None:
         from lookrep.exact.figures import draw
 
-        title = f"{Path(arguments.problem).name}, solved by {METHODS[arguments.method].title}"
+        title = f"{Path(arguments.problem).name}, solved by {METHODS[given['method']].title}"
         save_figure(draw(found.problem, found.trace, title), arguments.figure)
     if arguments.json:
         print(json.dumps(as_json(found), allow_nan=False))

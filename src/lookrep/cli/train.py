@@ -14,7 +14,7 @@ import tyro
 from lookrep import config as configs
 from lookrep.cli.parsing import optional, parse
 from lookrep.cli.train_help import short_help
-from lookrep.cli.train_words import in_order, without_effect
+from lookrep.cli.train_words import in_order, settings_given, without_effect
 from lookrep.config import RunConfig
 from lookrep.envs import spelling
 from lookrep.errors import UserError
@@ -149,16 +149,18 @@ def _show(config: RunConfig, out: Path, quiet: bool) -> None:
 def _base(words: list[str]) -> RunConfig:
     """The settings that flags are changes to: a run's or a file's, or those of the agent named."""
     run, file, agent, method = (_given(words, flag) for flag in ("--resume", "--config", "--agent", "--method"))
+    # What a method derives from other settings follows the flags. Help says what there is without them.
+    given = {} if "--help" in words else settings_given(words, Arguments)
     if run is not None:
         return configs.load(Path(run))
     if file is not None:
-        loaded = configs.load(Path(file))
+        loaded = configs.load(Path(file), {} if agent or method else given)
         env = _given(words, "--env") or loaded.env
         settings = configs.preset(agent, env) if agent else loaded.settings
-        settings = configs.with_method(settings, method or "plain")
+        settings = configs.with_method(settings, method or "plain", given)
         return dataclasses.replace(loaded, agent=agent or loaded.agent, settings=settings)
     agent, env = agent or "rainbow", _given(words, "--env") or ""
-    settings = configs.preset(agent, env, method or "plain")
+    settings = configs.preset(agent, env, method or "plain", given)
     return RunConfig(env="", agent=agent, agents=len(configs.games(env)), settings=settings)
 
 

@@ -1,11 +1,12 @@
 """The words after `lookrep train`, put in order before flags are read: where the environment stands, and flags that
 would have no effect. What they mean is `lookrep.cli.train`'s business."""
 
+import contextlib
 from collections.abc import Callable, Sequence
-from typing import get_args
+from typing import Any, get_args
 
-from lookrep.cli.parsing import spelt
-from lookrep.config import RunConfig, TargetName
+from lookrep.cli.parsing import Flag, Piece, spelt
+from lookrep.config import RunConfig, TargetName, setting_groups
 from lookrep.envs import on_host
 from lookrep.errors import UserError
 
@@ -36,6 +37,36 @@ def in_order(words: Sequence[str], arguments: type) -> list[str]:
     if len(environments) > 1:
         raise UserError(f"train on one of {', '.join(environments)}: several Atari games are atari/Breakout,Freeway")
     return (["--env", *environments] if environments else []) + ordered
+
+
+def settings_given(words: Sequence[str], arguments: type) -> dict[str, dict[str, Any]]:
+    """The settings that flags name, group → field → value, where the value is of the right type: tyro refuses others.
+
+    >>> settings_given(["--double", "--learning-rate", "1e-3", "--batch-size=64", "--agents", "2"], RunConfig)
+    {'learning': {'double': True, 'learning_rate': 0.001, 'batch_size': 64}}
+    """
+    groups = setting_groups()
+    found: dict[str, dict[str, Any]] = {}
+    for piece in spelt(words, arguments, "lookrep train"):
+        if piece.flag is None:
+            continue
+        name = piece.flag.name.removeprefix("--").replace("-", "_")
+        if group := groups.get(name):
+            with contextlib.suppress(ValueError):
+                found.setdefault(group, {})[name] = _read(piece.flag, piece)
+    return found
+
+
+def _read(flag: Flag, piece: Piece) -> Any:
+    if flag.switch:
+        return not piece.words[0].startswith("--no-")
+    (text,) = piece.values
+    if text == "None" and type(None) in flag.options:
+        return None
+    kind: type = next((kind for kind in (int, float) if kind in flag.options), str)
+    if kind is str and str not in flag.options and not any(text in get_args(choices) for choices in flag.options):
+        raise ValueError(text)
+    return kind(text)
 
 
 def without_effect(words: Sequence[str], run: RunConfig) -> list[str]:

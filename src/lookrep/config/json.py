@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from lookrep import methods
 from lookrep.config.method import MethodConfig
-from lookrep.config.presets import preset
+from lookrep.config.presets import Given, preset
 from lookrep.config.run import RunConfig
 from lookrep.config.schema import AgentConfig
 from lookrep.errors import UserError
@@ -23,8 +23,11 @@ def to_json(config: RunConfig) -> dict[str, Any]:
     return dataclasses.asdict(config)
 
 
-def from_json(data: dict[str, Any], where: str = "config", method: str | Method | None = None) -> RunConfig:
+def from_json(
+    data: dict[str, Any], where: str = "config", method: str | Method | None = None, given: Given | None = None
+) -> RunConfig:
     """The configuration that `to_json` wrote; what is left out is what the agent's and the method's names stand for.
+    Settings that are `given` come on top.
 
     Unknown and mistyped fields are named.
     """
@@ -33,8 +36,12 @@ def from_json(data: dict[str, Any], where: str = "config", method: str | Method 
     agent = _value(str, data.get("agent", "rainbow"), f"{where}: agent")
     env = _value(str, data["env"], f"{where}: env")
     chosen = _method(data) if method is None else method
-    config: RunConfig = _changed(RunConfig("", agent, settings=preset(agent, env, chosen)), data, where)
-    return config
+    # No settings are made of a part of what is asked for: that might be refused where the whole is not.
+    asked = _checked(RunConfig, data, where)
+    settings = asked.pop("settings", {})
+    for group, fields in (given or {}).items():
+        settings.setdefault(group, {}).update(fields)
+    return RunConfig(**{"env": env, "agent": agent, **asked}, settings=preset(agent, env, chosen, settings))
 
 
 def _method(data: dict[str, Any]) -> str:
@@ -87,8 +94,8 @@ def from_flat(flat: dict[str, Any], where: str = "settings") -> RunConfig:
     return from_json(data, where, method)
 
 
-def load(path: str | Path) -> RunConfig:
-    """Read a run's `config.json` (or a run folder that has one)."""
+def load(path: str | Path, given: Given | None = None) -> RunConfig:
+    """Read a run's `config.json` (or a run folder that has one). Settings that are `given` come on top."""
     path = Path(path)
     file = path / names.CONFIG if path.is_dir() else path
     try:
@@ -99,24 +106,23 @@ def load(path: str | Path) -> RunConfig:
         study = f"{path} is a study: " + (f"give one of its runs, as {some[0]}" if some else f"{runs} has no run yet")
         raise UserError(study if (path / names.STUDY).is_file() else f"{file}: no such file") from None
     data.pop("versions", None)
-    return from_json(data, str(file))
+    return from_json(data, str(file), given=given)
 
 
-def _changed(base: Any, data: Any, where: str) -> Any:
-    """The dataclass `base` with the fields that `data` has."""
+def _checked(kind: type, data: Any, where: str) -> dict[str, Any]:
+    """The fields of the dataclass `kind` that `data` has, each of the type it must be of."""
     if not isinstance(data, dict):
         raise UserError(f"{where}: expected an object, got {data!r}")
-    hints = typing.get_type_hints(type(base))
+    hints = typing.get_type_hints(kind)
     values = {}
     for name, value in data.items():
         if name not in hints:
             near = difflib.get_close_matches(name, hints, n=1)
             raise UserError(f"{where}: unknown field '{name}'" + (f", did you mean '{near[0]}'?" if near else ""))
-        old, place = getattr(base, name), f"{where}: {name}"
-        values[name] = (
-            _changed(old, value, place) if dataclasses.is_dataclass(old) else _value(hints[name], value, place)
-        )
-    return dataclasses.replace(base, **values)
+        hint, place = hints[name], f"{where}: {name}"
+        nested = isinstance(hint, type) and dataclasses.is_dataclass(hint)
+        values[name] = _checked(hint, value, place) if nested else _value(hint, value, place)
+    return values
 
 
 def _value(kind: Any, value: Any, where: str) -> Any:

@@ -69,8 +69,21 @@ def check_together(method: MethodConfig, target: Any, target_network: str) -> No
         raise UserError("shared_trunk: goes with --target hard or polyak, and averaged_networks = 1")
     if method.shared_trunk and method.reset_period_updates is not None:
         raise UserError("shared_trunk: a new online network cannot learn from a target that has its own trunk")
+    if method.optimizer_at_turn != "keep":
+        _check_turns(method, target)
     apart = target_network != "same" or (several and name == "hard")
     for part, used in (("regulariser = 'parameters'", method.regulariser == "parameters"),
                        ("shared_trunk", method.shared_trunk)):  # fmt: skip
         if used and apart:
             raise UserError(f"{part}: needs a target with the online network's own shape")
+
+
+def _check_turns(method: MethodConfig, target: Any) -> None:
+    """Refuse an optimiser that waits for turns which never come, or come before it has made a second step."""
+    said = f"optimizer_at_turn = '{method.optimizer_at_turn}'"
+    if target.target == "frozen":
+        raise UserError(f"{said}: --target frozen never has a turn")
+    growing = target.target != "polyak" and target.target_period_growth > 1.0
+    name = "polyak_period_updates" if target.target == "polyak" else "target_period_updates"
+    if target.target in ("hard", "polyak", "replicate") and getattr(target, name) == 1 and not growing:
+        raise UserError(f"{said}: needs turns further apart than {name} = 1, or Adam never knows two gradients")

@@ -14,6 +14,7 @@ from lookrep.config.schema import AgentConfig
 from lookrep.errors import UserError
 
 Changes = dict[str, dict[str, Any]]
+Given = Mapping[str, Mapping[str, Any]]  # what someone asks for besides: group → field → value
 
 # What Dopamine and the paper use on Atari, where it differs from the defaults. Replicate, if it is the target's rule,
 # has the paper's number of steps, ten times as large and with larger batches (docs/agents.md has the evidence).
@@ -62,8 +63,10 @@ AT_ATARIS_SCALE = ("dopamine-rainbow", "paper-lr", "fork-rainbow", "fork-lr")  #
 AGENTS = tuple(PRESETS)
 
 
-def preset(agent: str, env: str = "", method: str | methods.Method = "plain") -> AgentConfig:
-    """The settings an agent's and a method's name stand for: at MinAtar's scale, or at Atari's."""
+def preset(
+    agent: str, env: str = "", method: str | methods.Method = "plain", given: Given | None = None
+) -> AgentConfig:
+    """The settings an agent's and a method's name stand for, at MinAtar's scale or at Atari's; `given` on top."""
     if agent not in PRESETS:
         near = difflib.get_close_matches(agent, PRESETS, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"choose from {', '.join(PRESETS)}"
@@ -73,26 +76,27 @@ def preset(agent: str, env: str = "", method: str | methods.Method = "plain") ->
     fields = {name: at_scale.get(name, {}) | changes.get(name, {}) for name in vars(base)}
     if agent == "rainbow-lr" and not at_scale:  # as in docs/results/minatar.md
         fields["target"] |= {"target_period_updates": 125, "replicate_updates": 12}
-    return with_method(_changed(base, fields), method)
+    return with_method(_changed(base, fields), method, given)
 
 
-def with_method(settings: AgentConfig, method: str | methods.Method) -> AgentConfig:
-    """These settings with those that a method stands for.
+def with_method(settings: AgentConfig, method: str | methods.Method, given: Given | None = None) -> AgentConfig:
+    """These settings with those that a method stands for, and with what is `given` beside its name.
 
-    >>> with_method(AgentConfig(), "minto").method.bootstrap
-    'smaller'
+    >>> settings = with_method(AgentConfig(), "paper-replicate", {"target": {"target_period_updates": 50}})
+    >>> settings.target.replicate_updates
+    5
     """
     chosen = methods.named(method) if isinstance(method, str) else method
     if chosen.name == "plain":
-        return settings
-    changes = chosen.of(settings)
+        return _changed(settings, given or {})
+    changes = chosen.of(settings, given)
     for group, fields in changes.items():
         known = vars(getattr(settings, group, None) or AgentConfig())
         for field in (field for field in fields if group not in vars(settings) or field not in known):
             raise UserError(f"method '{chosen.name}' sets {group}.{field}, which is no setting")
-    return _changed(settings, changes | {"method": changes.get("method", {}) | {"method": chosen.name}})
+    return _changed(settings, changes | {"method": {"method": chosen.name} | changes.get("method", {})})
 
 
-def _changed(settings: AgentConfig, changes: Mapping[str, Mapping[str, Any]]) -> AgentConfig:
+def _changed(settings: AgentConfig, changes: Given) -> AgentConfig:
     parts = {name: dataclasses.replace(getattr(settings, name), **fields) for name, fields in changes.items()}
     return dataclasses.replace(settings, **parts)

@@ -75,6 +75,9 @@ class Parts:
         return self.bootstrap != "smaller"
 
 
+# Names that training has for two of them.
+ALIASES: dict[str, Method] = {"replicate": "lr", "no-target": "td"}
+
 ASADI = "Asadi et al. 2024, Alg. 1"
 OURS = "ours"
 

@@ -189,7 +189,7 @@ def _mean_value(run: _Run, networks: Networks) -> Any:
 def _update(run: _Run, key: Any, k: Any, networks: Networks) -> Networks:
     """One online update, and what the target does with it."""
     problem, parts, sizes = run.problem, run.parts, run.sizes
-    key = jax.random.fold_in(key, k)
+    key, target_key = jax.random.split(jax.random.fold_in(key, k))
     target, online = networks.target, networks.online
     value_target, value_online = _read_target(run, networks), problem.online(online)
     if parts.bootstrap == "through":
@@ -210,11 +210,10 @@ def _update(run: _Run, key: Any, k: Any, networks: Networks) -> Networks:
         tau = run.settings.tau
         target = jax.tree.map(lambda t, w: (1.0 - tau) * t + tau * w, target, new)
     elif parts.update in ("track", "mirror"):
-        other_key = jax.random.fold_in(key, 1)
         if parts.update == "track":
-            error = run.errors.replicate(problem, value_target, value_online, other_key)
+            error = run.errors.replicate(problem, value_target, value_online, target_key)
         else:
-            error = _towards(run, value_target, value_online, value_online, other_key)
+            error = _towards(run, value_target, value_online, value_online, target_key)
         target = _descend(problem.target, target, error, sizes.replicate[0])
     return Networks(target, new, networks.last, None if networks.before is None else online)
 
@@ -222,9 +221,9 @@ def _update(run: _Run, key: Any, k: Any, networks: Networks) -> Networks:
 def _towards(run: _Run, value: Any, bootstrap: Any, other: Any, key: Any) -> Any:
     """The error of a network that learns from T of `bootstrap` and is kept near the `other` one's values. When sampled,
     the second of them is on states of its own."""
+    key, near_key = jax.random.split(key)
     error = run.errors.lookahead(run.problem, value, bootstrap, key)
     if run.parts.proximal in ("values", "churn"):
-        near_key = jax.random.fold_in(key, 2)
         error = error + run.settings.kappa * run.errors.replicate(run.problem, value, other, near_key)
     return error
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from lookrep.errors import UserError
@@ -34,9 +35,22 @@ class Method:
                 mine[field] = value
         return Method(f"{self.name}+{other.name}", merged, f"{self.source}; {other.source}")
 
-    def of(self, settings: Any) -> dict[str, dict[str, Any]]:
-        """The changes to these settings."""
+    def of(self, settings: Any, given: Changes | None = None) -> dict[str, dict[str, Any]]:
+        """The changes to these settings, with what is `given` besides on top. Numbers that follow from others follow
+        from them as they are in the end.
+
+        >>> own = Method("own", {"target": {"updates": lambda settings: settings.target.period // 10}})
+        >>> own.of(SimpleNamespace(target=SimpleNamespace(period=100)), {"target": {"period": 50}})
+        {'target': {'updates': 5, 'period': 50}}
+        """
+        found = {group: dict(fields) for group, fields in self.changes.items()}
+        for group, fields in (given or {}).items():
+            found.setdefault(group, {}).update(fields)
+        known = {group: {name: v for name, v in fields.items() if not callable(v)} for group, fields in found.items()}
+        seen = SimpleNamespace(
+            **{group: SimpleNamespace(**(vars(part) | known.get(group, {}))) for group, part in vars(settings).items()}
+        )
         return {
-            group: {field: value(settings) if callable(value) else value for field, value in fields.items()}
-            for group, fields in self.changes.items()
+            group: {field: value(seen) if callable(value) else value for field, value in fields.items()}
+            for group, fields in found.items()
         }

@@ -25,6 +25,13 @@ def _a_tenth_of_the_period(settings: Any) -> int:
     return max(1, settings.target.target_period_updates // 10)
 
 
+def _growth(settings: Any) -> float:
+    discount = settings.learning.discount
+    if not 0.0 < discount < 1.0:
+        raise UserError(f"method 'growing': periods grow by γ^(−2/3), so discount = {discount} must be between 0 and 1")
+    return float(discount ** (-2 / 3))
+
+
 AS_LARGE = {  # the target's steps as the online network's
     "replicate_learning_rate": lambda settings: settings.learning.learning_rate,
     "replicate_batch_size": lambda settings: settings.learning.batch_size,
@@ -68,12 +75,14 @@ def paper_replicate() -> Method:
     return Method("paper-replicate", changes, "Asadi et al., ICML 2024, App. C")
 
 
-def growing(first_updates: int = 25, factor: float = 0.99 ** (-2 / 3), most_updates: int = 2_500) -> Method:
-    """Hard copies with periods that grow geometrically, K_n ∝ γ^(−2n/3) (Weissmann et al., arXiv 2602.03911)."""
+def growing(first_updates: int = 25, factor: float | None = None, most_updates: int = 2_500) -> Method:
+    """Hard copies with periods that grow geometrically, K_n ∝ γ^(−2n/3) (Weissmann et al., arXiv 2602.03911). Without
+    a `factor`, γ is the discount of a single step.
+    """
     changes = _target(
         "hard",
         target_period_updates=first_updates,
-        target_period_growth=factor,
+        target_period_growth=_growth if factor is None else factor,
         target_period_most_updates=most_updates,
     )
     return Method("growing", changes, "Weissmann et al., arXiv 2602.03911")
@@ -82,8 +91,9 @@ def growing(first_updates: int = 25, factor: float = 0.99 ** (-2 / 3), most_upda
 def asymmetric() -> Method:
     """AGT2: after every update one gradient step of θ on ½(q_w(s, a) − q_θ(s, a))² (Park et al., arXiv 2503.16700).
 
-    That is Replicate with K_L = K_R = 1 on the stored action. Its batch is drawn anew, not the update's own. The
-    paper's β, a factor on this loss, is `--replicate-learning-rate` relative to the online network's.
+    That is Replicate with K_L = K_R = 1 on the stored action, with the distance of the agent's head. Its batch is drawn
+    anew, not the update's own. The paper's β, a factor on this loss, is `--replicate-learning-rate` relative to the
+    online network's.
     """
     changes = _target("replicate", target_period_updates=1, replicate_updates=1, replicate_actions="one", **AS_LARGE)
     return Method("asymmetric", changes, "Park, Lee & Lee, arXiv 2503.16700")

@@ -215,7 +215,8 @@ class Population:
             online, optimizer = jax.vmap(renew, in_axes=(0, 0, 0, self.numbers.axes))(
                 count, keys, agents.target.params, self.numbers
             )
-            return agents._replace(online=online, optimizer=optimizer)
+            before = None if agents.memory.before is None else online  # of the old network nothing is left
+            return agents._replace(online=online, optimizer=optimizer, memory=agents.memory._replace(before=before))
 
         agents = lax.cond(state.online_updates % period == 0, anew, lambda agents: agents, state.agents)
         renewed: State = state._replace(agents=agents)
