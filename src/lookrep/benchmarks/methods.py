@@ -58,6 +58,7 @@ def compared(trial: Trial | TrialApart, hard: Trial | TrialApart) -> dict[str, A
     unit = math.lcm(trial.period_updates, hard.period_updates)
     one_period = trial.seconds(trial.period_updates)
     updates = max(1, round(minatar.SECONDS_A_REPEAT / hard.seconds(unit))) * unit
+    trial.seconds(updates)  # so many cycles may be another program
     pairs = [(trial.seconds(updates), hard.seconds(updates)) for _ in range(minatar.REPEATS)]
     ratios = [mine / its for mine, its in pairs]
     return {
