@@ -82,6 +82,7 @@ def attacks(world: World, short: bool) -> list[tuple[str, Attack]]:
         ("a reader that goes away, study list", times(2, signals.list_into_head)),
         ("two resumes", times(3, lambda w, rng: writers.two_resumes(w, one, rng))),
         ("two starts", times(3, lambda w, rng: writers.two_starts(w, one, rng))),
+        ("two study starts", times(2, lambda w, rng: writers.two_study_starts(w, study, rng))),
         ("resume beside its study", times(2, lambda w, rng: writers.beside_a_study(w, study, rng))),
         ("two resumes, lock deleted", times(3, lambda w, rng: writers.without_a_lock(w, one, rng))),
         ("full disk", partial(disk.attack, tries=6, steps=subjects.STEPS)),

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import itertools
 import json
 import os
@@ -26,7 +27,7 @@ from lookrep import config as configs
 from lookrep.cli import main
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
-from lookrep.runs import checkpoint, folder, metrics
+from lookrep.runs import checkpoint, folder, lock, metrics
 from lookrep.training import loop
 from lookrep.training import session as run
 from lookrep.training.fused import FusedEngine
@@ -574,6 +575,26 @@ def test_two_starts_in_one_folder_make_one_run(whole: Path, tmp_path: Path, quic
     seeds = {row["seed"] for row in rows(out)}
     assert seeds == {configs.load(out).seed}
     assert len(rows(out)) == 30
+
+
+def test_a_file_system_without_locks_is_said_and_holds_nobody_up(
+    whole: Path,
+    engine: FusedEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def none(*_: Any) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(lock.fcntl, "flock", none)
+    cut(monkeypatch, engine, tmp_path / "run", 1600, ctrl_c)
+    assert run.resume(tmp_path / "run")
+    said = (
+        f"no lock on {tmp_path / 'run'}: its file system has none (Function not implemented); start nothing else there"
+    )
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert rows(tmp_path / "run") == rows(whole)
 
 
 @pytest.mark.parametrize("happening", [shutil.rmtree, lambda out: out.rename(out.with_name("elsewhere"))])

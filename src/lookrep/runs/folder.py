@@ -3,20 +3,17 @@
 Files are read again each time, because others write to them.
 """
 
-import contextlib
-import fcntl
 import itertools
 import os
 import shutil
-import socket
-import time
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from lookrep.errors import UserError
-from lookrep.files import from_json, json_object, same_file, writing
-from lookrep.runs import names
+from lookrep.files import from_json, json_object, writing
+from lookrep.runs import lock, names
+from lookrep.runs.lock import Busy as Busy
 from lookrep.runs.rows import parsed
 
 # Of a configuration, what is asked here and by studies, and what no run can do without.
@@ -25,10 +22,6 @@ PLAN = {"env": str} | dict.fromkeys(
 )
 NEEDED = ("env", "agents", "steps")
 LOCK_SECONDS = 2.0  # someone who only looks whether a run is being trained holds its lock for an instant
-
-
-class Busy(UserError):
-    """Another process is at it."""
 
 
 def read_config(run: Path) -> dict[str, Any] | None:
@@ -133,29 +126,15 @@ def last_steps(run: Path) -> int:
     return int(rows[-1]["agent_steps"]) if rows else 0
 
 
-@contextlib.contextmanager
-def claim(run: Path) -> Iterator[None]:
+def claim(run: Path) -> AbstractContextManager[str | None]:
     """Hold a run, whose folder is made if there is none: two processes must not write to it at once. Readers need no
-    hold. The lock is the system's, so it ends with the process, however that ends."""
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-        file = _locked(run)
-    except OSError as error:
-        raise UserError(f"cannot write to {run}: {error.strerror or error}") from None
-    with file:
-        yield
+    hold. Where the file system has no locks, there is a line that says so instead."""
+    return lock.held(run, "being trained", LOCK_SECONDS)
 
 
 def is_running(run: Path) -> bool:
     """Whether a process holds it."""
-    try:
-        with open(run / names.LOCK) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # nobody ever did, or this file system knows no locks
-        return False
-    return False
+    return lock.is_held(run)
 
 
 def never_saved(run: Path) -> bool:
@@ -185,26 +164,3 @@ def set_aside(run: Path) -> Path | None:
         for path in (*mine, *run.glob(names.EVENTS)):
             path.rename(kept / path.name)
     return kept
-
-
-def _locked(run: Path) -> TextIO:
-    """Its lock file, held, with who holds it; `Busy` if someone else does for longer than a look takes."""
-    path, deadline = run / names.LOCK, time.monotonic() + LOCK_SECONDS
-    while True:
-        with contextlib.ExitStack() as stack:
-            file = stack.enter_context(open(path, "a+"))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    file.seek(0)
-                    who = file.read().strip() or "another process"
-                    raise Busy(f"{run} is being trained by {who}: wait for it, or stop it first") from None
-            else:
-                if same_file(file.fileno(), path):  # otherwise the folder was replaced between the two lines above
-                    file.truncate(0)
-                    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-                    file.flush()
-                    stack.pop_all()  # it stays open for as long as the lock is held
-                    return file
-        time.sleep(0.05)

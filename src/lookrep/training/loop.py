@@ -115,7 +115,8 @@ def started(config: RunConfig, out: Path | None, parts: Parts | None = None) -> 
         yield run
         return
     _refuse_another(out)
-    with folder.claim(out):
+    with folder.claim(out) as note:
+        run.notes += [note] if note else []
         yield run
 
 
@@ -126,9 +127,10 @@ def resumed(
     """A run on disk, where it is, and the hold on its folder; with `restart` at its beginning. With `refill`, damaged
     frames are given up: the replay is filled again."""
     configs.load(out)  # a folder without a run is left as it is
-    with folder.claim(out):
+    with folder.claim(out) as note:
         aside = folder.set_aside(out) if restart else None
         run = begun(out, steps, parts, refill=refill)
+        run.notes += [note] if note else []
         run.notes += [f"starting again; what there was is in {aside}"] if aside else []
         yield run
 

@@ -46,7 +46,8 @@ def train(job: TrainingJob) -> bool:
         wanted: list[tuple[Path, configs.RunConfig | None]] = []
         places = {name: study / folder.POPULATIONS / name for name in job.populations}
         for out in places.values():
-            claims.enter_context(runs.claim(out))
+            if note := claims.enter_context(runs.claim(out)):
+                print(note, file=sys.stderr)
         for out in [out for out in places.values() if runs.half_saved(out)]:  # they go on at the same step, together
             runs.forget_newest(out)
         for name, config in job.populations.items():
