@@ -108,8 +108,9 @@ class Program:
 @contextlib.contextmanager
 def started(config: RunConfig, out: Path | None, parts: Parts | None = None) -> Iterator[Run]:
     """A new run, and the hold on its folder. What can be wrong with its configuration shows before that is made."""
-    engine = make_engine(config, parts)
-    memory.check(config, engine.shapes())
+    with memory.enough():
+        engine = make_engine(config, parts)
+        memory.check(config, engine.shapes())
     run = Run(config, out, parts or Parts(), engine=engine)
     if out is None:
         yield run

@@ -10,8 +10,7 @@ import jax
 
 from lookrep import envs
 from lookrep.config import RunConfig
-from lookrep.errors import UserError
-from lookrep.importing import in_short
+from lookrep.errors import UserError, out_of_memory
 
 WORKING_FRACTION = 0.1  # of memory, for batches, activations and gradients
 
@@ -55,18 +54,20 @@ def _group_available(cgroups: Path = Path("/sys/fs/cgroup"), mine: Path = Path("
     return max(0, least)
 
 
+TRAINING = "fewer agents, a smaller batch or replay_capacity_steps need less; what was saved before is good"
+PLAYING = "fewer agents, episodes or observations at once need less"
+
+
 @contextlib.contextmanager
-def enough() -> Iterator[None]:
+def enough(advice: str = TRAINING) -> Iterator[None]:
     """Running out of memory in this block all the same (another process may have taken it) becomes one line."""
     try:
         yield
-    except (MemoryError, jax.errors.JaxRuntimeError) as error:
-        if isinstance(error, jax.errors.JaxRuntimeError) and "RESOURCE_EXHAUSTED" not in str(error):
+    except (MemoryError, RuntimeError) as error:
+        said = out_of_memory(error)
+        if said is None:
             raise
-        raise UserError(
-            f"out of memory ({in_short(error)}): fewer agents or a smaller replay_capacity_steps need less; what was "
-            "saved before is good"
-        ) from error
+        raise UserError(f"{said}: {advice}") from error
 
 
 def check(config: RunConfig, state: Any) -> None:
