@@ -96,6 +96,7 @@ class CutEngine:
         self._engine, self._at_steps, self._happening = engine, at_steps, happening
         self.init, self.shapes, self.place, self.measure = engine.init, engine.shapes, engine.place, engine.measure
         self.part, self.saved, self.close, self.can_pause = engine.part, engine.saved, engine.close, engine.can_pause
+        self.agent = engine.agent
 
     def advance(self, state: Any, until_steps: int) -> Any:
         if until_steps == self._at_steps:

@@ -53,8 +53,9 @@ def _status(words: list[str]) -> int:
         print("lookrep: interrupted", file=sys.stderr)
         return INTERRUPTED
     except Exception as error:
-        absent = isinstance(error, ModuleNotFoundError)
-        said = missing(f"lookrep {words[0]}", error) if absent else refusal(error)
+        said = refusal(error)
+        if isinstance(error, ModuleNotFoundError):
+            said = missing(f"lookrep {words[0]}", error)
         if said is None:
             raise
         print(f"lookrep: {said}", file=sys.stderr)

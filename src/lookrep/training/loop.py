@@ -110,7 +110,7 @@ def started(config: RunConfig, out: Path | None, parts: Parts | None = None) -> 
     """A new run, and the hold on its folder. What can be wrong with its configuration shows before that is made."""
     with memory.enough():
         engine = make_engine(config, parts)
-        memory.check(config, engine.shapes())
+        memory.check(config, engine.shapes(), engine.agent)
     run = Run(config, out, parts or Parts(), engine=engine)
     if out is None:
         yield run
@@ -144,7 +144,7 @@ def begun(out: Path, steps: int | None = None, parts: Parts | None = None, *, re
     versions.check_roms(config, out / names.CONFIG)
     engine = make_engine(config, parts)
     shapes = engine.shapes()
-    memory.check(config, shapes)
+    memory.check(config, shapes, engine.agent)
     run = Run(config, out, parts or Parts(), resumed=True, engine=engine)
     resume = f"lookrep train --resume {out}{trust.flag(config)}"
     again = f"{resume} --restart begins anew, and keeps what is there beside it"
@@ -206,7 +206,8 @@ def prepare(runs: list[Run]) -> Program:
     engine = make_engine(first.config, first.parts, beside) if others else first.engine
     engine = engine or make_engine(first.config, first.parts)
     if others:
-        memory.check(configs.replace(first.config, agents=sum(run.config.agents for run in runs)), engine.shapes())
+        whole = configs.replace(first.config, agents=sum(run.config.agents for run in runs))
+        memory.check(whole, engine.shapes(), engine.agent)
     for run in runs:
         if not run.resumed:
             _make_folder(run)
