@@ -3,9 +3,11 @@
 Files are read again each time, because others write to them.
 """
 
+import functools
 import itertools
 import os
 import shutil
+import zlib
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -48,14 +50,49 @@ def planned(run: Path) -> dict[str, Any] | None:
 
 
 def finished(run: Path) -> bool:
-    """Whether it has reached its end, and saved it if it was to. A run that was copied without any checkpoints, for its
-    numbers, is as finished as it was."""
+    """Whether it has reached its end with all its rows, and saved it if it was to. A run that was copied without any
+    checkpoints, for its numbers, is as finished as it was."""
     config = planned(run)
-    if config is None or last_steps(run) < config["steps"]:
+    if config is None or last_steps(run) < config["steps"] or lost_rows(run):
         return False
     checkpoints = run / names.CHECKPOINTS
     saved = (checkpoints / names.of_step(config["steps"]) / names.MANIFEST).is_file()
     return not config.get("checkpoint_interval_steps") or saved or not checkpoints.exists()
+
+
+def lost_rows(run: Path) -> str | None:
+    """What to say of a run whose last checkpoint is that of its end, and knows of other rows than there are."""
+    config, at_steps = planned(run), saved_at(run)
+    if config is None or not at_steps or at_steps < config["steps"]:
+        return None  # a resume looks at them
+    manifest = run / names.CHECKPOINTS / names.of_step(at_steps) / names.MANIFEST
+    ages = []
+    for path in (run / names.METRICS, manifest):
+        try:
+            found = path.stat()
+            ages.append((found.st_size, found.st_mtime_ns))
+        except OSError:
+            ages.append((0, 0))
+    if _has_rows_of(run, at_steps, tuple(ages)):
+        return None
+    return (
+        f"{run / names.METRICS} has lost rows, or has others than its checkpoint at {at_steps:,} steps was made with: "
+        f"lookrep train --resume {run} --restart trains it again, and keeps what is there beside it"
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_rows_of(run: Path, at_steps: int, ages: tuple[tuple[int, int], ...]) -> bool:
+    """Whether the rows are there that this checkpoint was made with; read again when a file has changed."""
+    mark = (_newest_meta(run) or {}).get("metrics")
+    if not isinstance(mark, dict) or type(mark.get("bytes")) is not int:
+        return True  # a checkpoint that does not know, or is damaged
+    try:
+        with open(run / names.METRICS, "rb") as file:
+            data = file.read(max(0, mark["bytes"]))
+    except OSError:
+        data = b""
+    return len(data) == mark["bytes"] and zlib.crc32(data) == mark.get("crc32")
 
 
 def saves(run: Path) -> list[int]:
