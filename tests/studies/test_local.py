@@ -239,6 +239,17 @@ def test_a_finished_population_that_has_lost_a_row_is_said_with_the_way_out(
     assert runs.finished(run)
 
 
+def test_a_population_whose_end_has_changed_by_itself_is_not_trained_again(whole: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(whole, tmp_path / "study"))
+    run, config = out / "populations" / POPULATIONS[0], out / "populations" / POPULATIONS[0] / "config.json"
+    config.write_text(config.read_text().replace('"steps": 6000', '"steps": 5744'))
+    assert growth.needed(out, POPULATIONS, 6_000) == {}
+    _, (job,) = execute.work(definition.load(out), out, execute.Options(), hardware.detect())
+    with pytest.raises(UserError, match=r"says steps = 5,744, but it was trained to end at 6,000: put that back"):
+        worker.train(job)
+    assert rows(run) == rows(whole / "populations" / run.name)
+
+
 @pytest.fixture
 def begun(whole: Path, tmp_path: Path) -> Callable[[int], tuple[worker.TrainingJob, Path]]:
     """A population whose process was killed inside its first save, which came after so many intervals."""

@@ -520,6 +520,55 @@ def test_settings_that_were_changed_behind_a_runs_back_are_named(
             use(out)
 
 
+def test_an_end_that_nobody_asked_for_is_named(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    text = (out / "config.json").read_text()
+    for steps in (6032, 5744, 1904):  # a bit each
+        (out / "config.json").write_text(text.replace('"steps": 6000', f'"steps": {steps}'))
+        with pytest.raises(
+            UserError, match=f"says steps = {steps:,}, but it was trained to end at 6,000: put that back"
+        ):
+            run.resume(out)
+    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 4000, killed))
+    with pytest.raises(Killed):
+        run.resume(out, 8000, quiet=True)  # asked for, and the next checkpoint was never made
+    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 6800, ctrl_c))
+    assert not run.resume(out, quiet=True)
+    assert configs.load(out).steps == 8000
+    assert rows(out)[:30] == rows(whole)
+
+
+def test_checkpoints_of_before_that_know_no_end_still_load(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    for path in out.glob("checkpoints/*/manifest.json"):
+        manifest = json.loads(path.read_text())
+        del manifest["crc32"], manifest["meta"]["length"]
+        path.write_text(json.dumps({**manifest, "crc32": checkpoint._manifest_crc(manifest)}))
+    assert run.resume(out, quiet=True)
+    assert rows(out) == rows(whole)
+
+
+def test_another_interval_between_checkpoints_is_said(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    text = (out / "config.json").read_text()
+    (out / "config.json").write_text(
+        text.replace('"checkpoint_interval_steps": 1200', '"checkpoint_interval_steps": 800')
+    )
+    assert run.resume(out)
+    assert "config.json says checkpoint_interval_steps = 800, it was 1,200" in " ".join(capsys.readouterr().err.split())
+    assert rows(out) == rows(whole)
+
+
 def all_memory_taken() -> None:
     """As if another process had it: the system gives this one nothing more, which is more than enough to ask for."""
     now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

@@ -95,6 +95,26 @@ def _has_rows_of(run: Path, at_steps: int, ages: tuple[tuple[int, int], ...]) ->
     return len(data) == mark["bytes"] and zlib.crc32(data) == mark.get("crc32")
 
 
+def moved_end(run: Path) -> str | None:
+    """What to say of a run whose settings have another end than its newest checkpoint knows of, though nobody asked."""
+    config, saved = planned(run), (_newest_meta(run) or {}).get("length")
+    then = saved.get("steps") if isinstance(saved, dict) else None
+    if config is None or type(then) is not int or then == config["steps"]:
+        return None
+    recorded, now = config.get("versions"), config["steps"]
+    if isinstance(recorded, dict) and recorded.get("end") == end_at(now)["end"]:
+        return None
+    return (
+        f"{run / names.CONFIG} says steps = {now:,}, but it was trained to end at {then:,}: put that back, or say "
+        f"--steps {now} if you mean it"
+    )
+
+
+def end_at(steps: int) -> dict[str, str]:
+    """For a run's `versions`: that it was asked to end there, later than it was begun to."""
+    return {"end": f"moved to {steps:,} steps"}
+
+
 def saves(run: Path) -> list[int]:
     """The steps of its checkpoints, oldest first."""
     found = [path.parent.name for path in run.glob(f"{names.CHECKPOINTS}/*/{names.MANIFEST}")]

@@ -140,6 +140,8 @@ def resumed(
 def begun(out: Path, steps: int | None = None, parts: Parts | None = None, *, refill: bool = False) -> Run:
     """A run on disk, where it is; `steps` sets a new end. Whoever asks holds its folder."""
     stored = configs.load(out)
+    if steps is None and (moved := folder.moved_end(out)):
+        raise UserError(moved)
     config = stored if steps is None else configs.replace(stored, steps=steps)
     versions.check_roms(config, out / names.CONFIG)
     engine = make_engine(config, parts)
@@ -164,6 +166,7 @@ def begun(out: Path, steps: int | None = None, parts: Parts | None = None, *, re
         meta |= {"frames": [], "refilled_at": meta["agent_steps"]} if refilling else {}
         run.state, run.at_steps, run.mark = engine.place(tree, meta, out), int(meta["agent_steps"]), mark
         run.refilled_at = meta.get("refilled_at", 0)
+        run.notes += versions.other_interval(config, meta, out / names.CONFIG)
 
     if checkpoint.any_in(out / names.CHECKPOINTS):
         try:
@@ -246,6 +249,7 @@ def train(program: Program, stop: Stop, watch: Watch) -> int:
                     mark = writer.synced()._asdict()
                     tree, meta = engine.saved(engine.part(state, i), run.out)
                     meta |= {"agent_steps": at_steps, "metrics": mark, "settings": versions.settings(run.config)}
+                    meta["length"] = versions.length(run.config)
                     meta |= {"beside": due} if len(due) > 1 else {}
                     checkpoint.save(run.out / names.CHECKPOINTS, at_steps, tree, meta)
                     run.saved_at = at_steps
@@ -345,7 +349,7 @@ def _advanced(
 
 
 def _write_config(config: RunConfig, out: Path, *, new: bool = False, refilled_at: int = 0) -> None:
-    made_with = versions.here(config)
+    made_with = versions.here(config) | ({} if new else folder.end_at(config.steps))
     if refilled_at:
         made_with["replay"] = f"filled again from step {refilled_at:,} on: its frames were damaged"
     data = configs.to_json(config) | {"versions": made_with}
