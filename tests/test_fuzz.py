@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import typing
+import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -395,7 +396,9 @@ def test_any_entry_of_a_study(entry: tuple[str, Any]) -> None:
         if study.kind == "training":
             plan.populations(study, 1e9)
         assert definition.from_toml(definition.to_toml(study)) == study
-        assert study.title.replace("\n", "").replace("\t", "").isprintable() or "\xad" in study.title or study.title
+        seen = study.title + study.question  # may have lines, and nothing else that a terminal would obey
+        assert not any(unicodedata.category(c) == "Cc" and c not in "\t\n" for c in seen)
+        assert not any(unicodedata.bidirectional(c)[-1:] in "EOI" for c in seen if unicodedata.category(c) == "Cf")
         return study
 
     answered(planned)
