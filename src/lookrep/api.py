@@ -180,12 +180,21 @@ class Run:
 
         return curve.draw(self.curves(), f"{self.config.env} · {self.config.agent}", Path(path))
 
-    def resume(self, steps: int | None = None, *, on_row: Callable[[Rows], None] | None = None) -> "Run":
-        """Go on from the last checkpoint; `steps` sets a new end."""
+    def resume(
+        self, steps: int | None = None, *, restart: bool = False, refill: bool = False,
+        on_row: Callable[[Rows], None] | None = None,
+    ) -> "Run":  # fmt: skip
+        """Go on from the last checkpoint; `steps` sets a new end.
+
+        Args:
+          restart: begin anew; what there was is kept in a folder inside the run's.
+          refill: if frames of its replay are damaged, go on without, and fill the replay again before learning.
+        """
         if self.folder is None:
             raise UserError("this run is in memory alone: only one with a folder (out=…) can go on")
         trust.check(self.config, self.folder / names.CONFIG, self._trust, self.parts.given)
-        with loop.resumed(self.folder, steps, self.parts) as run:
+        how: dict[str, Any] = {"restart": restart, "refill": refill, "ways": loop.IN_PYTHON}
+        with loop.resumed(self.folder, steps, self.parts, **how) as run:
             return _trained(run, on_row)
 
     @property

@@ -255,7 +255,7 @@ def test_the_folder_of_a_run_that_was_deleted_does_not_come_back(tmp_path: Path)
     log = FrameLog(run / "replay", chunk_bytes=AGENTS * CELLS)
     run.rmdir()
     log.add(0, frames(1)[0])
-    with pytest.raises(UserError, match="cannot write frames to .*: No such file or directory"):
+    with pytest.raises(UserError, match=r"cannot write frames to .*: No such file or directory"):
         log.flush(0)
     log.close()
     assert not run.exists()

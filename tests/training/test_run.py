@@ -483,6 +483,34 @@ def test_a_resume_never_erases_and_says_what_is_missing(
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_from_python_the_ways_out_are_pythons(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    shutil.rmtree(out / "checkpoints")
+    with pytest.raises(UserError, match=r"no checkpoint to go on from: resume\(restart=True\) begins anew, and keeps"):
+        api.load(out, trust=True).resume()
+    again = api.load(out, trust=True).resume(restart=True)
+    assert rows(out) == rows(whole)
+    assert rows(out / "before-restart-1") == rows(stopped)
+    with pytest.raises(UserError, match=r"is finished \(6,000 steps\): steps= with a larger number goes on"):
+        again.resume()
+
+
+def test_where_nothing_is_left_it_begins_again_and_says_so(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    shutil.rmtree(out / "checkpoints")
+    (out / "metrics.jsonl").write_text("")
+    assert run.resume(out)
+    assert "has no checkpoint and no rows of metrics: it begins at step 0" in " ".join(capsys.readouterr().err.split())
+    assert rows(out) == rows(whole)
+
+
 def test_a_restart_keeps_what_there_was_as_a_run_to_look_at(
     whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -532,6 +560,9 @@ def test_an_end_that_nobody_asked_for_is_named(
             UserError, match=f"says steps = {steps:,}, but it was trained to end at 6,000: put that back"
         ):
             run.resume(out)
+        assert main(["train", "--trust", "--resume", str(out)]) == 2
+        with pytest.raises(UserError, match=f"put that back, or say steps={steps} if you mean it"):
+            api.load(out, trust=True).resume()
     monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 4000, killed))
     with pytest.raises(Killed):
         run.resume(out, 8000, quiet=True)  # asked for, and the next checkpoint was never made

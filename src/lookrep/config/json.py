@@ -93,7 +93,11 @@ def load(path: str | Path) -> RunConfig:
         study = f"{path} is a study: " + (f"give one of its runs, as {some[0]}" if some else f"{runs} has no run yet")
         raise UserError(study if (path / names.STUDY).is_file() else f"{file}: no such file") from None
     data.pop("versions", None)
-    return from_json(data, str(file))
+    try:
+        return from_json(data, str(file))
+    except UserError as error:
+        said = str(error)
+        raise error if said.startswith(str(file)) else UserError(f"{file}: {said}") from None
 
 
 def _changed(base: Any, data: Any, where: str) -> Any:

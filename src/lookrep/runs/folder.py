@@ -95,7 +95,7 @@ def _has_rows_of(run: Path, at_steps: int, ages: tuple[tuple[int, int], ...]) ->
     return len(data) == mark["bytes"] and zlib.crc32(data) == mark.get("crc32")
 
 
-def moved_end(run: Path) -> str | None:
+def moved_end(run: Path, flag: str = "--steps ") -> str | None:
     """What to say of a run whose settings have another end than its newest checkpoint knows of, though nobody asked."""
     config, saved = planned(run), (_newest_meta(run) or {}).get("length")
     then = saved.get("steps") if isinstance(saved, dict) else None
@@ -106,7 +106,7 @@ def moved_end(run: Path) -> str | None:
         return None
     return (
         f"{run / names.CONFIG} says steps = {now:,}, but it was trained to end at {then:,}: put that back, or say "
-        f"--steps {now} if you mean it"
+        f"{flag}{now} if you mean it"
     )
 
 
