@@ -58,7 +58,7 @@ chaos: $(STAMP)
 	PYTHONPATH=benchmarks $(BIN)/python -m chaos $(CHAOS)
 
 fuzz: $(STAMP)
-	LOOKREP_FUZZ=1200 $(BIN)/python -m pytest tests/test_fuzz.py
+	LOOKREP_FUZZ=1200 $(BIN)/python -m pytest tests/test_fuzz.py tests/test_fuzz_commands.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
