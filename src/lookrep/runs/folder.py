@@ -62,8 +62,8 @@ def finished(run: Path) -> bool:
 
 def lost_rows(run: Path) -> str | None:
     """What to say of a run whose last checkpoint is that of its end, and knows of other rows than there are."""
-    config, at_steps = planned(run), saved_at(run)
-    if config is None or not at_steps or at_steps < config["steps"]:
+    end, at_steps = (read_config(run) or {}).get("steps"), saved_at(run)
+    if not end or at_steps < end:
         return None  # a resume looks at them
     manifest = run / names.CHECKPOINTS / names.of_step(at_steps) / names.MANIFEST
     ages = []
