@@ -17,7 +17,7 @@ help:
 	@echo "make demo   install, then the paper's two exact examples, a small study on MinAtar, and its report"
 	@echo "make test   install, then the tests"
 	@echo "make smoke  install, then every built-in study in its smallest size (10 to 20 minutes)"
-	@echo "make chaos  120 kills, damaged files, full disks, two writers and signals, with a table (15 minutes)"
+	@echo "make chaos  54 kills at least, damaged files, full disks, two writers and signals, with a table (15 minutes)"
 	@echo "make fuzz   10,000 wrong settings, files and command lines"
 	@echo "make docs   the guides, reference and results as a site with search: out/site/index.html"
 	@echo "make readme README.md's commands as they stand, in a fresh copy and environment"
@@ -58,7 +58,7 @@ chaos: $(STAMP)
 	PYTHONPATH=benchmarks $(BIN)/python -m chaos $(CHAOS)
 
 fuzz: $(STAMP)
-	LOOKREP_FUZZ=1200 $(BIN)/python -m pytest tests/test_fuzz.py
+	LOOKREP_FUZZ=1200 $(BIN)/python -m pytest tests/test_fuzz.py tests/test_fuzz_commands.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

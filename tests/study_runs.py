@@ -56,10 +56,11 @@ def write_study(folder: Path, **changes: str) -> Path:
 def start(*words: str | Path, environment: dict[str, str]) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", COMMAND, *map(str, words)]
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XLA_"))}
+    path = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     return subprocess.Popen(
         command,
         cwd=TESTS,
-        env=clean | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(TESTS)} | environment,
+        env=clean | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": path} | environment,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

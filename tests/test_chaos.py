@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from chaos import __main__ as chaos
+from chaos import damage
 from chaos import world as worlds
 from chaos.world import Failure, Tally, World
 
@@ -40,8 +41,23 @@ def test_a_failure_is_in_the_table_with_what_repeats_it(tmp_path: Path) -> None:
 
     tally = Tally("kill -9")
     chaos.times(2, broken)(World(tmp_path, seed=1), tally)
-    assert chaos.table([tally]).splitlines()[2:] == ["| kill -9 | 2 | 2 |", "| all | 2 | 2 |"]
+    assert chaos.table([tally]).splitlines()[2:] == ["| kill -9 | 2 | 2 |", "| all, 2 of them kills | 2 | 2 |"]
+    skipped = Tally("full disk", skipped="no unshare")
+    assert chaos.table([tally, skipped]).splitlines()[-1] == "| all, 2 of them kills | 2 | 2, 1 skipped |"
     again = Tally("kill -9")
     chaos.times(2, broken)(World(tmp_path, seed=1), again)
     assert again.failures == tally.failures
     assert tally.failures[1].startswith("kill -9, try 1: ")
+
+
+def test_kills_that_come_too_late_are_a_failure(tmp_path: Path) -> None:
+    tally, lives = Tally("kill -9"), iter([1, 0, 0, 1, 0, 0, 0, 0, 0])
+    chaos.until(3, lambda world, rng: next(lives))(World(tmp_path, seed=1), tally)
+    assert tally.tries == 2
+    assert tally.failures == ["kill -9: only 2 of 3 hit; the others came too late"]
+
+
+def test_only_damage_that_somebody_reads_must_be_noticed(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"leaves": [{"offset": 0, "bytes": 4}, {"offset": 64, "bytes": 4}]}')
+    assert damage._read_bytes(tmp_path / "manifest.json") == [slice(None)]
+    assert damage._read_bytes(tmp_path / "arrays.bin") == [slice(0, 4), slice(64, 68)]

@@ -14,6 +14,8 @@ from chaos import damage, disk, kills, signals, subjects, writers
 from chaos.world import Failure, Tally, World
 
 Attack = Callable[[World, Tally], None]
+KILL = "kill -9"
+WAYS = ("moved", "deleted")  # for a folder to go away
 
 
 def main(words: list[str] | None = None) -> int:
@@ -52,24 +54,25 @@ def attacks(world: World, short: bool) -> list[tuple[str, Attack]]:
     study, joint = (subjects.study(world.folder / "definitions", together) for together in (False, True))
     if short:
         return [
-            ("kill -9, MinAtar", until(3, lambda w, rng: kills.life(w, one, rng))),
+            (f"{KILL}, MinAtar", until(3, lambda w, rng: kills.life(w, one, rng))),
             *((f"damage to {kind}, MinAtar", times(1, partial(_damaged, one, kind))) for kind in damage.kinds(one)[:4]),
             ("two resumes", times(1, lambda w, rng: writers.two_resumes(w, one, rng))),
             ("SIGTERM, MinAtar", times(1, lambda w, rng: signals.asked(w, one, "SIGTERM", rng))),
             ("broken pipe", times(1, lambda w, rng: signals.broken_pipe(w, one, rng))),
-            ("full disk", partial(disk.attack, tries=1, steps=800)),
+            ("full disk (a small tmpfs)", partial(disk.attack, tries=1, steps=800)),
         ]
     found: list[tuple[str, Attack]] = [
-        ("kill -9, study", until(12, lambda w, rng: kills.life(w, study, rng))),
-        ("kill -9, joint program", until(12, lambda w, rng: kills.life(w, joint, rng))),
-        ("kill -9, MinAtar", until(18, lambda w, rng: kills.life(w, one, rng))),
-        ("kill -9, Atari", until(12, lambda w, rng: kills.life(w, pong, rng))),
+        (f"{KILL}, study", until(12, lambda w, rng: kills.life(w, study, rng))),
+        (f"{KILL}, joint program", until(12, lambda w, rng: kills.life(w, joint, rng))),
+        (f"{KILL}, MinAtar", until(18, lambda w, rng: kills.life(w, one, rng))),
+        (f"{KILL}, Atari", until(12, lambda w, rng: kills.life(w, pong, rng))),
     ]
     for subject, tries in ((one, 3), (pong, 2), (study, 1)):
         for kind in damage.kinds(subject):
             found.append((f"damage to {kind}, {subject.name}", times(tries, partial(_damaged, subject, kind))))
-    for how in ("moved", "deleted", "without metrics"):
-        found.append((f"folder {how} under way", times(1, partial(_gone, one, how))))
+    for subject, ways in ((one, ("moved", "deleted", "without metrics")), (pong, WAYS), (study, WAYS)):
+        for how in ways:
+            found.append((f"folder {how} under way, {subject.name}", times(1, partial(_gone, subject, how))))
     for name in signals.ASKING:
         found.append((f"{name}, MinAtar", times(1, partial(_asked, one, name))))
     for subject in (pong, study, joint):
@@ -82,9 +85,10 @@ def attacks(world: World, short: bool) -> list[tuple[str, Attack]]:
         ("a reader that goes away, study list", times(2, signals.list_into_head)),
         ("two resumes", times(3, lambda w, rng: writers.two_resumes(w, one, rng))),
         ("two starts", times(3, lambda w, rng: writers.two_starts(w, one, rng))),
+        ("two study starts", times(2, lambda w, rng: writers.two_study_starts(w, study, rng))),
         ("resume beside its study", times(2, lambda w, rng: writers.beside_a_study(w, study, rng))),
         ("two resumes, lock deleted", times(3, lambda w, rng: writers.without_a_lock(w, one, rng))),
-        ("full disk", partial(disk.attack, tries=6, steps=subjects.STEPS)),
+        ("full disk (a small tmpfs)", partial(disk.attack, tries=6, steps=subjects.STEPS)),
     ]
 
 
@@ -111,12 +115,14 @@ def times(count: int, one: Callable[..., int]) -> Attack:
 
 
 def until(hits: int, one: Callable[..., int]) -> Attack:
-    """Tries until so many have hit."""
+    """Tries until so many have hit; it is a failure if they do not."""
 
     def attack(world: World, tally: Tally) -> None:
         for number in range(3 * hits):
             if tally.tries < hits:
                 _tried(world, tally, number, one)
+        if tally.tries < hits:
+            tally.failures.append(f"{tally.attack}: only {tally.tries} of {hits} hit; the others came too late")
 
     return attack
 
@@ -137,7 +143,10 @@ def table(tallies: list[Tally]) -> str:
         failed = f"skipped ({tally.skipped})" if tally.skipped else str(len(tally.failures))
         lines.append(f"| {tally.attack} | {tally.tries} | {failed} |")
     tries, failed = sum(tally.tries for tally in tallies), sum(len(tally.failures) for tally in tallies)
-    return "\n".join([*lines, f"| all | {tries} | {failed} |"])
+    kills = sum(tally.tries for tally in tallies if tally.attack.startswith(KILL))
+    skipped = sum(bool(tally.skipped) for tally in tallies)
+    counted = f"all, {kills} of them kills" if kills else "all"
+    return "\n".join([*lines, f"| {counted} | {tries} | {failed}{f', {skipped} skipped' if skipped else ''} |"])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""A disk that fills up: a file system of a few MiB of its own, mounted in a namespace of its own.
+"""A disk that fills up: a tmpfs of a few MiB, mounted in a namespace of its own, where every user is root.
 
-unshare -m python -m chaos.disk FOLDER SEED TRIES STEPS      prints a JSON list: tries, failures
+unshare -rm python -m chaos.disk FOLDER SEED TRIES STEPS      prints a JSON list: tries, failures
 """
 
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -24,7 +25,15 @@ def attack(world: World, tally: Tally, tries: int, steps: int) -> None:
         tally.skipped = "no unshare"
         return
     numbers = [str(number) for number in (world.seed, tries, steps)]
-    command = ["unshare", "-m", sys.executable, "-m", "chaos.disk", str(world.folder), *numbers]
+    command = [
+        "unshare",
+        "-m" if os.geteuid() == 0 else "-rm",
+        sys.executable,
+        "-m",
+        "chaos.disk",
+        str(world.folder),
+        *numbers,
+    ]
     path = str(Path(__file__).parents[1])
     environment = {**world.environment, "PYTHONPATH": ":".join([path, world.environment.get("PYTHONPATH", "")])}
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -92,7 +101,8 @@ def _again(subject: Subject, out: Path) -> list[str]:
 
 def _size(small: Path, mib: float) -> None:
     options = f"remount,size={int(mib * MIB)}"
-    subprocess.run(["mount", "-o", options, str(small)], check=True, capture_output=True)
+    # By all its words: with fewer, `mount` looks into a table that only the system's root can.
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "chaos", str(small)], check=True, capture_output=True)
 
 
 if __name__ == "__main__":

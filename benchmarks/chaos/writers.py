@@ -1,7 +1,9 @@
 """Two processes that would write to one run: one of them is refused, in a line, and no row is lost or there twice."""
 
+import json
 import random
 import time
+from pathlib import Path
 
 from chaos.damage import _half
 from chaos.world import Subject, World, check, one_line, same, until
@@ -22,8 +24,32 @@ def two_starts(world: World, subject: Subject, rng: random.Random) -> int:
     return 1
 
 
-def _one_wins(world: World, first: list[str], second: list[str], rng: random.Random) -> None:
-    processes = [(words, world.start(words)) for words in (first, second) if not time.sleep(rng.random())]
+def two_study_starts(world: World, study: Subject, rng: random.Random) -> int:
+    """One variant each: both are trained. The same variant with two step sizes: one of them is refused."""
+    out, whole = world.place("writers") / "study", world.whole(study)
+    parts = [[*study.begin(out), "--variant", run.name.split("--")[1]] for run in study.runs(out)]
+    processes = [(words, world.start(words)) for words in parts if not time.sleep(rng.choice((0.0, 0.02)))]
+    for words, process in processes:
+        found = world.ended(process, words)
+        check(found.status == 0, f"a start beside another was disturbed: {found}")
+    same(study, out, whole)
+    other = world.place("writers") / "study"
+    changed = world.place("definitions") / Path(parts[0][2]).name
+    changed.write_text(Path(parts[0][2]).read_text().replace("[overrides]", "[overrides]\nlearning_rate = 0.001", 1))
+    first = study.begin(other)
+    _one_wins(world, first, [*first[:2], str(changed), *first[3:]], rng, apart_seconds=0.02)
+    rates = {json.loads((run / "config.json").read_text())["settings"]["learning"]["learning_rate"]
+             for run in study.runs(other)}  # fmt: skip
+    check(len(rates) == 1, f"two studies were mixed: step sizes {rates}")
+    return 2
+
+
+def _one_wins(
+    world: World, first: list[str], second: list[str], rng: random.Random, apart_seconds: float = 1.0
+) -> None:
+    processes = [
+        (words, world.start(words)) for words in (first, second) if not time.sleep(apart_seconds * rng.random())
+    ]
     found = [world.ended(process, words) for words, process in processes]
     check(sorted(one.status for one in found) == [0, 2], f"not one of two: {[str(one) for one in found]}")
     one_line(next(one for one in found if one.status == 2))

@@ -22,7 +22,7 @@ from lookrep.errors import UserError
 from lookrep.methods import Method
 from lookrep.playing import Trained, evaluation
 from lookrep.runs import metrics, names, trust
-from lookrep.training import loop
+from lookrep.training import loop, memory
 from lookrep.training.interrupt import Stop
 from lookrep.training.loop import Watch
 
@@ -139,10 +139,12 @@ class Run:
         """All agents' parameters as a tree of arrays [agents, …], as matrix products use them."""
         return getattr(self.agents, _which(network))
 
+    @memory.enough(memory.PLAYING)
     def q_values(self, observations: Any, network: Which = "online") -> np.ndarray:
         """Action values [agents, batch, actions] for a batch of observations, without noise."""
         return np.asarray(self.agents.agent.head.values(self._outputs(observations, network)))
 
+    @memory.enough(memory.PLAYING)
     def distributions(self, observations: Any, network: Which = "online") -> tuple[np.ndarray, np.ndarray]:
         """Possible returns and their weights, both [agents, batch, actions, K], for heads that know them."""
         said = playing.distribution(self.agents.agent.head, np.asarray(self._outputs(observations, network)))
@@ -154,7 +156,8 @@ class Run:
         self, episodes: int = 10, *, epsilon: float = 0.001, seed: int = 0, max_steps: int | None = None
     ) -> dict[str, Any]:
         """Every agent plays so many episodes: their returns, as `lookrep eval --json` gives them."""
-        return evaluation.evaluate(self.agents, episodes, epsilon=epsilon, seed=seed, max_steps=max_steps)
+        with memory.enough(memory.PLAYING):
+            return evaluation.evaluate(self.agents, episodes, epsilon=epsilon, seed=seed, max_steps=max_steps)
 
     def film(
         self, path: str | Path, *, agent: int | None = None, game: str | None = None, episodes: int | None = None,
@@ -167,7 +170,8 @@ class Run:
         number = int(trained.numbers[0]) if agent is None else agent
         one = playing.choose(trained, number, game or trained.games[0])
         options: dict[str, Any] = {"episodes": episodes, "max_steps": max_steps, "epsilon": epsilon, "seed": seed}
-        film.make(one, Path(path), fps=fps, **options)
+        with memory.enough(memory.PLAYING):
+            film.make(one, Path(path), fps=fps, **options)
         return Path(path)
 
     def plot(self, path: str | Path) -> Path:
@@ -176,15 +180,25 @@ class Run:
 
         return curve.draw(self.curves(), f"{self.config.env} · {self.config.agent}", Path(path))
 
-    def resume(self, steps: int | None = None, *, on_row: Callable[[Rows], None] | None = None) -> "Run":
-        """Go on from the last checkpoint; `steps` sets a new end."""
+    def resume(
+        self, steps: int | None = None, *, restart: bool = False, refill: bool = False,
+        on_row: Callable[[Rows], None] | None = None,
+    ) -> "Run":  # fmt: skip
+        """Go on from the last checkpoint; `steps` sets a new end.
+
+        Args:
+          restart: begin anew; what there was is kept in a folder inside the run's.
+          refill: if frames of its replay are damaged, go on without, and fill the replay again before learning.
+        """
         if self.folder is None:
             raise UserError("this run is in memory alone: only one with a folder (out=…) can go on")
         trust.check(self.config, self.folder / names.CONFIG, self._trust, self.parts.given)
-        with loop.resumed(self.folder, steps, self.parts) as run:
+        how: dict[str, Any] = {"restart": restart, "refill": refill, "ways": loop.IN_PYTHON}
+        with loop.resumed(self.folder, steps, self.parts, **how) as run:
             return _trained(run, on_row)
 
     @property
+    @memory.enough(memory.PLAYING)
     def agents(self) -> Trained:
         """Networks and environment, from memory or from the last checkpoint."""
         if self._trained is None:

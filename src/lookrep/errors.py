@@ -6,7 +6,7 @@ from collections.abc import Iterable
 # What `pip install lookrep` leaves out, and its extra `train` brings.
 TRAIN_PACKAGES = ("flax", "tyro", "rich", "matplotlib", "PIL", "tensorboard")
 
-
+OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED", "Out of memory")  # in what XLA says
 LONGEST_WORD, LONGEST_LINE = 300, 1500  # letters of a message; what is echoed may be anything
 
 
@@ -50,6 +50,30 @@ def hint(name: str, known: Iterable[str], otherwise: str = "") -> str:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     return f"did you mean '{near[0]}'?" if near else otherwise or f"choose from {', '.join(names)}"
+
+
+def out_of_memory(error: BaseException) -> UserError | None:
+    """Its line, if it says that memory is used up: Python's, or in XLA's words that of a device or of a CPU.
+
+    >>> out_of_memory(RuntimeError("INTERNAL: Error dispatching computation: Out of memory allocating 8 bytes."))
+    UserError('out of memory (INTERNAL: Error dispatching computation: Out of memory allocating 8 bytes.)')
+    >>> out_of_memory(RuntimeError("INVALID_ARGUMENT"))
+    """
+    used_up = isinstance(error, RuntimeError) and any(words in str(error) for words in OUT_OF_MEMORY)
+    if not (used_up or isinstance(error, MemoryError)):
+        return None
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return UserError(f"out of memory ({lines[0]})")
+
+
+def refusal(error: BaseException) -> UserError | None:
+    """The line for what is not a mistake of this program: a UserError, what the system refuses (a name too long, a
+    folder one may not look into), memory that is used up; None for all else."""
+    if isinstance(error, UserError):
+        return error
+    if isinstance(error, OSError) and error.strerror is not None:
+        return UserError(f"{error.filename}: {error.strerror}" if error.filename else error.strerror)
+    return out_of_memory(error)
 
 
 def missing(what: str, error: ImportError, extra: str = "train") -> UserError:

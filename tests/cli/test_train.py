@@ -99,7 +99,7 @@ def test_a_wrong_command_line_is_one_line_and_creates_nothing(
         ("--network cnn16:1000000000", "nothing would fit"),
         (
             "--agents 64 --batch-size 1_000_000",
-            "a batch takes 204.80 GB, beside 540.55 MB for 64 agents",
+            "a batch takes 1,207.04 GB, beside 540.55 MB for 64 agents",
         ),
         ("--batch-size 1_000_000_000", "batch_size = 1000000000: must be at most 1048576"),
         ("--atoms 1_000_000_000", "atoms = 1000000000: must be at most 4096"),

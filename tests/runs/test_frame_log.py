@@ -247,3 +247,15 @@ def test_killed_at_any_moment_what_was_flushed_is_there(tmp_path: Path) -> None:
     steps, interrupted = map(int, done.stdout.split())
     assert steps > 200
     assert interrupted > 5, "the kills did not leave anything behind: the test is too tame"
+
+
+def test_the_folder_of_a_run_that_was_deleted_does_not_come_back(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    log = FrameLog(run / "replay", chunk_bytes=AGENTS * CELLS)
+    run.rmdir()
+    log.add(0, frames(1)[0])
+    with pytest.raises(UserError, match=r"cannot write frames to .*: No such file or directory"):
+        log.flush(0)
+    log.close()
+    assert not run.exists()

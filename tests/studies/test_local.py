@@ -5,6 +5,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -18,7 +19,8 @@ from study_runs import POPULATIONS, completed, kill, rows, saved, start, wait_un
 
 from lookrep import config as configs
 from lookrep import playing
-from lookrep.analysis import results
+from lookrep.analysis import results, sources
+from lookrep.cli import main
 from lookrep.errors import UserError
 from lookrep.runs import checkpoint
 from lookrep.runs import folder as runs
@@ -61,7 +63,8 @@ def test_everything_that_was_asked_for_is_finished(whole: Path) -> None:
 
 
 def test_finished_work_is_not_repeated(whole: Path, quick_compilation: dict[str, str]) -> None:
-    files = [path for path in whole.rglob("*") if path.is_file() and path.name not in ("sittings.jsonl", "study.toml")]
+    its_own = [whole / name for name in ("sittings.jsonl", "study.toml", ".lock")]
+    files = [path for path in whole.rglob("*") if path.is_file() and path not in its_own]
     before = {path: path.stat().st_mtime_ns for path in files}
     said = completed("run", whole, environment=quick_compilation)
     assert "finished: all 2 populations" in said
@@ -200,6 +203,51 @@ def test_killed_between_the_saves_of_a_program_its_variants_go_on_together(
     assert list(job.populations) == list(POPULATIONS)
     assert worker.train(job)
     assert same_metrics(out, joint)
+
+
+def without_line(path: Path, number: int) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    del lines[number]
+    path.write_text("".join(lines))
+
+
+@pytest.mark.parametrize("line", [2, 31, -1])
+def test_a_finished_population_that_has_lost_a_row_is_said_with_the_way_out(
+    line: int, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = Path(shutil.copytree(whole, tmp_path / "study"))
+    run = out / "populations" / POPULATIONS[0]
+    assert runs.finished(run)
+    without_line(run / "metrics.jsonl", line)
+    assert not runs.finished(run)
+    lost = f"has lost rows, .*: lookrep train --resume {run} --restart trains it again"
+    assert main(["study", "status", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert re.search(rf"{POPULATIONS[0]}: failed, .*{lost}", said)
+    assert f"{POPULATIONS[1]}: finished" in said
+    for read in (lambda: results.load(out), lambda: sources.load(run)):
+        with pytest.raises(UserError, match=lost):
+            read()
+    _, (job,) = execute.work(definition.load(out), out, execute.Options(), hardware.detect())
+    with pytest.raises(UserError, match=r"lacks rows from before checkpoint .* --restart begins anew"):
+        worker.train(job)
+    before = (run / "metrics.jsonl").read_bytes()
+    shutil.copyfile(whole / "populations" / run.name / "metrics.jsonl", run / "metrics.jsonl")
+    assert runs.finished(run)
+    (run / "metrics.jsonl").write_bytes(before)
+    shutil.rmtree(run / "checkpoints")  # copied for its numbers alone: nobody knows
+    assert runs.finished(run)
+
+
+def test_a_population_whose_end_has_changed_by_itself_is_not_trained_again(whole: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(whole, tmp_path / "study"))
+    run, config = out / "populations" / POPULATIONS[0], out / "populations" / POPULATIONS[0] / "config.json"
+    config.write_text(config.read_text().replace('"steps": 6000', '"steps": 5744'))
+    assert growth.needed(out, POPULATIONS, 6_000) == {}
+    _, (job,) = execute.work(definition.load(out), out, execute.Options(), hardware.detect())
+    with pytest.raises(UserError, match=r"says steps = 5,744, but it was trained to end at 6,000: put that back"):
+        worker.train(job)
+    assert rows(run) == rows(whole / "populations" / run.name)
 
 
 @pytest.fixture

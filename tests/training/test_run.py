@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import itertools
 import json
 import os
@@ -26,7 +27,7 @@ from lookrep import config as configs
 from lookrep.cli import main
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
-from lookrep.runs import checkpoint, folder, metrics
+from lookrep.runs import checkpoint, folder, lock, metrics
 from lookrep.training import loop
 from lookrep.training import session as run
 from lookrep.training.fused import FusedEngine
@@ -101,6 +102,7 @@ class CutEngine:
         self._engine, self._at_steps, self._happening = engine, at_steps, happening
         self.init, self.shapes, self.place, self.measure = engine.init, engine.shapes, engine.place, engine.measure
         self.part, self.saved, self.close, self.can_pause = engine.part, engine.saved, engine.close, engine.can_pause
+        self.agent = engine.agent
 
     def advance(self, state: Any, until_steps: int) -> Any:
         if until_steps == self._at_steps:
@@ -487,6 +489,34 @@ def test_a_resume_never_erases_and_says_what_is_missing(
     assert {path: path.read_bytes() for path in before} == before
 
 
+def test_from_python_the_ways_out_are_pythons(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    shutil.rmtree(out / "checkpoints")
+    with pytest.raises(UserError, match=r"no checkpoint to go on from: resume\(restart=True\) begins anew, and keeps"):
+        api.load(out, trust=True).resume()
+    again = api.load(out, trust=True).resume(restart=True)
+    assert rows(out) == rows(whole)
+    assert rows(out / "before-restart-1") == rows(stopped)
+    with pytest.raises(UserError, match=r"is finished \(6,000 steps\): steps= with a larger number goes on"):
+        again.resume()
+
+
+def test_where_nothing_is_left_it_begins_again_and_says_so(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    shutil.rmtree(out / "checkpoints")
+    (out / "metrics.jsonl").write_text("")
+    assert run.resume(out)
+    assert "has no checkpoint and no rows of metrics: it begins at step 0" in " ".join(capsys.readouterr().err.split())
+    assert rows(out) == rows(whole)
+
+
 def test_a_restart_keeps_what_there_was_as_a_run_to_look_at(
     whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -522,6 +552,58 @@ def test_settings_that_were_changed_behind_a_runs_back_are_named(
     for use in (run.resume, playing.load):
         with pytest.raises(UserError, match=f"config.json says {complaint}"):
             use(out)
+
+
+def test_an_end_that_nobody_asked_for_is_named(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    text = (out / "config.json").read_text()
+    for steps in (6032, 5744, 1904):  # a bit each
+        (out / "config.json").write_text(text.replace('"steps": 6000', f'"steps": {steps}'))
+        with pytest.raises(
+            UserError, match=f"says steps = {steps:,}, but it was trained to end at 6,000: put that back"
+        ):
+            run.resume(out)
+        assert main(["train", "--trust", "--resume", str(out)]) == 2
+        with pytest.raises(UserError, match=f"put that back, or say steps={steps} if you mean it"):
+            api.load(out, trust=True).resume()
+    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 4000, killed))
+    with pytest.raises(Killed):
+        run.resume(out, 8000, quiet=True)  # asked for, and the next checkpoint was never made
+    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 6800, ctrl_c))
+    assert not run.resume(out, quiet=True)
+    assert configs.load(out).steps == 8000
+    assert rows(out)[:30] == rows(whole)
+
+
+def test_checkpoints_of_before_that_know_no_end_still_load(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    for path in out.glob("checkpoints/*/manifest.json"):
+        manifest = json.loads(path.read_text())
+        del manifest["crc32"], manifest["meta"]["length"]
+        path.write_text(json.dumps({**manifest, "crc32": checkpoint._manifest_crc(manifest)}))
+    assert run.resume(out, quiet=True)
+    assert rows(out) == rows(whole)
+
+
+def test_another_interval_between_checkpoints_is_said(
+    whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    out = shutil.copytree(stopped, tmp_path / "run")
+    text = (out / "config.json").read_text()
+    (out / "config.json").write_text(
+        text.replace('"checkpoint_interval_steps": 1200', '"checkpoint_interval_steps": 800')
+    )
+    assert run.resume(out)
+    assert "config.json says checkpoint_interval_steps = 800, it was 1,200" in " ".join(capsys.readouterr().err.split())
+    assert rows(out) == rows(whole)
 
 
 def all_memory_taken() -> None:
@@ -580,6 +662,26 @@ def test_two_starts_in_one_folder_make_one_run(whole: Path, tmp_path: Path, quic
     seeds = {row["seed"] for row in rows(out)}
     assert seeds == {configs.load(out).seed}
     assert len(rows(out)) == 30
+
+
+def test_a_file_system_without_locks_is_said_and_holds_nobody_up(
+    whole: Path,
+    engine: FusedEngine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def none(*_: Any) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(lock.fcntl, "flock", none)
+    cut(monkeypatch, engine, tmp_path / "run", 1600, ctrl_c)
+    assert run.resume(tmp_path / "run")
+    said = (
+        f"no lock on {tmp_path / 'run'}: its file system has none (Function not implemented); start nothing else there"
+    )
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert rows(tmp_path / "run") == rows(whole)
 
 
 @pytest.mark.parametrize("happening", [shutil.rmtree, lambda out: out.rename(out.with_name("elsewhere"))])

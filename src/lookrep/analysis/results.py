@@ -13,7 +13,7 @@ import numpy as np
 
 from lookrep.errors import UserError
 from lookrep.runs import metrics, names
-from lookrep.runs.folder import read_config
+from lookrep.runs.folder import lost_rows, read_config
 from lookrep.studies import definition
 from lookrep.studies import folder as folders
 from lookrep.studies.definition import Study
@@ -117,6 +117,8 @@ def ending_at(study: Study, steps: int) -> Study:
 
 def members_of(run: Path, env: str, steps: int) -> dict[tuple[str, str, int], dict[str, np.ndarray]]:
     """The rows of its agents up to that step, where one must be if there are any behind it."""
+    if lost := lost_rows(run):
+        raise UserError(lost)
     columns = metrics.read(run)
     past = columns["agent_steps"] > steps
     if past.any() and steps not in columns["agent_steps"]:

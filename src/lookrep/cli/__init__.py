@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import lookrep
-from lookrep.errors import UserError, hint, missing
+from lookrep.errors import UserError, hint, missing, refusal
 from lookrep.streams import outlets
 from lookrep.training.interrupt import INTERRUPTED, heard_anywhere
 
@@ -49,21 +49,17 @@ def _status(words: list[str]) -> int:
         status = _run(words)
         sys.stdout.flush()
         return status
-    except UserError as error:
-        print(f"lookrep: {error}", file=sys.stderr)
-        return 2
-    except OSError as error:  # a name too long, a folder one may not look into: what the system refuses
-        if error.strerror is None:
-            raise
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"lookrep: {UserError(f'{where}{error.strerror}')}", file=sys.stderr)
-        return 2
-    except ModuleNotFoundError as error:
-        print(f"lookrep: {missing(f'lookrep {words[0]}', error)}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:  # the second Ctrl-C, or the first where there is nothing to save
         print("lookrep: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except Exception as error:
+        said = refusal(error)
+        if isinstance(error, ModuleNotFoundError):
+            said = missing(f"lookrep {words[0]}", error)
+        if said is None:
+            raise
+        print(f"lookrep: {said}", file=sys.stderr)
+        return 2
 
 
 def _run(words: list[str]) -> int:

@@ -89,7 +89,8 @@ def main(argv: Sequence[str]) -> int:
             )
         trust.check(kept, arguments.resume / names.CONFIG, trusted)
         how = {"restart": arguments.restart, "refill": arguments.refill_replay, "quiet": arguments.quiet}
-        if not run.resume(arguments.resume, steps, **how):
+        asked = None if _given(words, "--steps") is None else steps
+        if not run.resume(arguments.resume, asked, **how):
             return 130
         _show(kept, arguments.resume, arguments.quiet)
         return 0

@@ -106,7 +106,11 @@ def load(path: str | Path, given: Given | None = None) -> RunConfig:
         study = f"{path} is a study: " + (f"give one of its runs, as {some[0]}" if some else f"{runs} has no run yet")
         raise UserError(study if (path / names.STUDY).is_file() else f"{file}: no such file") from None
     data.pop("versions", None)
-    return from_json(data, str(file), given=given)
+    try:
+        return from_json(data, str(file), given=given)
+    except UserError as error:
+        said = str(error)
+        raise error if said.startswith(str(file)) else UserError(f"{file}: {said}") from None
 
 
 def _checked(kind: type, data: Any, where: str) -> dict[str, Any]:

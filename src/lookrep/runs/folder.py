@@ -3,20 +3,19 @@
 Files are read again each time, because others write to them.
 """
 
-import contextlib
-import fcntl
+import functools
 import itertools
 import os
 import shutil
-import socket
-import time
-from collections.abc import Iterator
+import zlib
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from lookrep.errors import UserError
-from lookrep.files import from_json, json_object, same_file, writing
-from lookrep.runs import names
+from lookrep.files import from_json, json_object, writing
+from lookrep.runs import lock, names
+from lookrep.runs.lock import Busy as Busy
 from lookrep.runs.rows import parsed
 
 # Of a configuration, what is asked here and by studies, and what no run can do without.
@@ -25,10 +24,6 @@ PLAN = {"env": str} | dict.fromkeys(
 )
 NEEDED = ("env", "agents", "steps")
 LOCK_SECONDS = 2.0  # someone who only looks whether a run is being trained holds its lock for an instant
-
-
-class Busy(UserError):
-    """Another process is at it."""
 
 
 def read_config(run: Path) -> dict[str, Any] | None:
@@ -55,14 +50,69 @@ def planned(run: Path) -> dict[str, Any] | None:
 
 
 def finished(run: Path) -> bool:
-    """Whether it has reached its end, and saved it if it was to. A run that was copied without any checkpoints, for its
-    numbers, is as finished as it was."""
+    """Whether it has reached its end with all its rows, and saved it if it was to. A run that was copied without any
+    checkpoints, for its numbers, is as finished as it was."""
     config = planned(run)
-    if config is None or last_steps(run) < config["steps"]:
+    if config is None or last_steps(run) < config["steps"] or lost_rows(run):
         return False
     checkpoints = run / names.CHECKPOINTS
     saved = (checkpoints / names.of_step(config["steps"]) / names.MANIFEST).is_file()
     return not config.get("checkpoint_interval_steps") or saved or not checkpoints.exists()
+
+
+def lost_rows(run: Path) -> str | None:
+    """What to say of a run whose last checkpoint is that of its end, and knows of other rows than there are."""
+    end, at_steps = (read_config(run) or {}).get("steps"), saved_at(run)
+    if not end or at_steps < end:
+        return None  # a resume looks at them
+    manifest = run / names.CHECKPOINTS / names.of_step(at_steps) / names.MANIFEST
+    ages = []
+    for path in (run / names.METRICS, manifest):
+        try:
+            found = path.stat()
+            ages.append((found.st_size, found.st_mtime_ns))
+        except OSError:
+            ages.append((0, 0))
+    if _has_rows_of(run, at_steps, tuple(ages)):
+        return None
+    return (
+        f"{run / names.METRICS} has lost rows, or has others than its checkpoint at {at_steps:,} steps was made with: "
+        f"lookrep train --resume {run} --restart trains it again, and keeps what is there beside it"
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _has_rows_of(run: Path, at_steps: int, ages: tuple[tuple[int, int], ...]) -> bool:
+    """Whether the rows are there that this checkpoint was made with; read again when a file has changed."""
+    mark = (_newest_meta(run) or {}).get("metrics")
+    if not isinstance(mark, dict) or type(mark.get("bytes")) is not int:
+        return True  # a checkpoint that does not know, or is damaged
+    try:
+        with open(run / names.METRICS, "rb") as file:
+            data = file.read(max(0, mark["bytes"]))
+    except OSError:
+        data = b""
+    return len(data) == mark["bytes"] and zlib.crc32(data) == mark.get("crc32")
+
+
+def moved_end(run: Path, flag: str = "--steps ") -> str | None:
+    """What to say of a run whose settings have another end than its newest checkpoint knows of, though nobody asked."""
+    config, saved = planned(run), (_newest_meta(run) or {}).get("length")
+    then = saved.get("steps") if isinstance(saved, dict) else None
+    if config is None or type(then) is not int or then == config["steps"]:
+        return None
+    recorded, now = config.get("versions"), config["steps"]
+    if isinstance(recorded, dict) and recorded.get("end") == end_at(now)["end"]:
+        return None
+    return (
+        f"{run / names.CONFIG} says steps = {now:,}, but it was trained to end at {then:,}: put that back, or say "
+        f"{flag}{now} if you mean it"
+    )
+
+
+def end_at(steps: int) -> dict[str, str]:
+    """For a run's `versions`: that it was asked to end there, later than it was begun to."""
+    return {"end": f"moved to {steps:,} steps"}
 
 
 def saves(run: Path) -> list[int]:
@@ -133,29 +183,15 @@ def last_steps(run: Path) -> int:
     return int(rows[-1]["agent_steps"]) if rows else 0
 
 
-@contextlib.contextmanager
-def claim(run: Path) -> Iterator[None]:
+def claim(run: Path) -> AbstractContextManager[str | None]:
     """Hold a run, whose folder is made if there is none: two processes must not write to it at once. Readers need no
-    hold. The lock is the system's, so it ends with the process, however that ends."""
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-        file = _locked(run)
-    except OSError as error:
-        raise UserError(f"cannot write to {run}: {error.strerror or error}") from None
-    with file:
-        yield
+    hold. Where the file system has no locks, there is a line that says so instead."""
+    return lock.held(run, "being trained", LOCK_SECONDS)
 
 
 def is_running(run: Path) -> bool:
     """Whether a process holds it."""
-    try:
-        with open(run / names.LOCK) as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # nobody ever did, or this file system knows no locks
-        return False
-    return False
+    return lock.is_held(run)
 
 
 def never_saved(run: Path) -> bool:
@@ -185,26 +221,3 @@ def set_aside(run: Path) -> Path | None:
         for path in (*mine, *run.glob(names.EVENTS)):
             path.rename(kept / path.name)
     return kept
-
-
-def _locked(run: Path) -> TextIO:
-    """Its lock file, held, with who holds it; `Busy` if someone else does for longer than a look takes."""
-    path, deadline = run / names.LOCK, time.monotonic() + LOCK_SECONDS
-    while True:
-        with contextlib.ExitStack() as stack:
-            file = stack.enter_context(open(path, "a+"))
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    file.seek(0)
-                    who = file.read().strip() or "another process"
-                    raise Busy(f"{run} is being trained by {who}: wait for it, or stop it first") from None
-            else:
-                if same_file(file.fileno(), path):  # otherwise the folder was replaced between the two lines above
-                    file.truncate(0)
-                    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-                    file.flush()
-                    stack.pop_all()  # it stays open for as long as the lock is held
-                    return file
-        time.sleep(0.05)

@@ -150,7 +150,7 @@ def _write(folder: Path, first_step: int, first_agent: int, chunk: list[np.ndarr
     # With the checksum in its name, a file that another life of the run wrote for the same steps is never replaced.
     path = folder / f"{first_step:012d}-{first_agent:06d}-{crc:08x}{SUFFIX}"
     temporary = path.with_suffix(UNFINISHED)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)  # not the run's: where that was moved or deleted, it must not come back
     try:
         with open(temporary, "wb") as file:
             file.write(data)

@@ -57,6 +57,18 @@ def check_settings(config: RunConfig, saved: dict[str, Any], file: Path) -> None
             raise UserError(f"{file} says {name} = {now[name]!r}, but it was trained with {then!r}: put that back")
 
 
+def length(config: RunConfig) -> dict[str, int]:
+    """Of what is `FREE`, that which a run is begun with and keeps unless somebody asks, for its checkpoints."""
+    return {"steps": config.steps, "checkpoint_interval_steps": config.checkpoint_interval_steps}
+
+
+def other_interval(config: RunConfig, saved: dict[str, Any], file: Path) -> list[str]:
+    """What to say if it saves at other intervals than it did, which changes no row."""
+    now, then = length(config), saved.get("length") or length(config)
+    name = "checkpoint_interval_steps"
+    return [] if now[name] == then[name] else [f"{file} says {name} = {now[name]:,}, it was {then[name]:,}"]
+
+
 def _of_environments(config: RunConfig) -> dict[str, str]:
     if config.env.startswith("gymnax/"):
         return {"gymnax": metadata.version("gymnax")}

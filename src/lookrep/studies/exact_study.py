@@ -19,7 +19,8 @@ def run(asked: Study, out: Path, command: str) -> list[Path]:
     study = folders.merged(out, asked)
     pairs = [(env, variant.name) for env in study.environments for variant in study.variants]
     solved = [_solved(study, env, variant) for env, variant in pairs]
-    folders.prepare(out, study)
+    with folders.defined(out, asked):
+        pass  # someone else may add to it from here on
     written = []
     with folders.sitting(out, command, hardware.detect()) as end:
         for (env, variant), found in zip(pairs, solved, strict=True):

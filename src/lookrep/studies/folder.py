@@ -17,13 +17,14 @@ from typing import Any
 
 import lookrep
 from lookrep.errors import UserError, printable
-from lookrep.files import from_json, write_whole, writing
-from lookrep.runs import names
+from lookrep.files import from_json, write_new, write_whole, writing
+from lookrep.runs import lock, names
 from lookrep.studies import definition, hardware
 from lookrep.studies.definition import Study
 from lookrep.studies.hardware import Hardware
 
 POPULATIONS, SITTINGS, VIDEOS, EXACT, LOGS = names.POPULATIONS, "sittings.jsonl", "videos", "exact", "logs"
+DEFINING_SECONDS = 30.0  # others hold the definition for an instant
 SITTING = {"sitting": str, "start": str, "end": str, "command": str, "hardware": dict, "versions": dict}
 KILLED = "ended by "  # begins a failure by a signal
 
@@ -56,17 +57,38 @@ def merged(out: Path, study: Study) -> Study:
     """What the study of this folder would be with what is asked for; writes nothing."""
     if (out / definition.FILE).exists():
         return definition.union(definition.load(out), study, str(out))
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    if out.exists() and not (out.is_dir() and all(map(_before_definition, out.iterdir()))):
         raise UserError(f"{out} exists and is no study: choose another --out")
     return study
 
 
-def prepare(out: Path, study: Study) -> None:
-    """Make the folder, with the definition in it."""
+def _before_definition(path: Path) -> bool:
+    """Whether it is what a study is killed with that was just about to write its definition."""
+    if path.name in (POPULATIONS, LOGS, EXACT):
+        return path.is_dir() and not any(path.iterdir())
+    return path.name == names.LOCK or path.name.startswith(f".{definition.FILE}.")
+
+
+@contextlib.contextmanager
+def defined(out: Path, asked: Study) -> Iterator[tuple[Study, str | None]]:
+    """The study of this folder with what is asked for, on the disk; and what is to be said of its lock, if anything. It
+    is held until the end of the block: two that start there at the same instant are merged, or one is refused."""
+    with lock.held(out, "being begun", DEFINING_SECONDS) as note:
+        begun = (out / definition.FILE).exists()
+        study = merged(out, asked)
+        prepare(out, study, begun=begun)
+        yield study, note
+
+
+def prepare(out: Path, study: Study, *, begun: bool = False) -> None:
+    """Make the folder, with the definition in it; if it was `begun`, in the place of the one that is there."""
     with writing(f"study '{out}'"):
         for name in (POPULATIONS, LOGS) if study.kind == "training" else (EXACT,):
             (out / name).mkdir(parents=True, exist_ok=True)
-        write_whole(out / definition.FILE, definition.to_toml(study))
+        try:
+            (write_whole if begun else write_new)(out / definition.FILE, definition.to_toml(study))
+        except FileExistsError:
+            raise UserError(f"another study was begun in {out} at the same instant: start this one again") from None
 
 
 def failure(folder: Path, population: str) -> str | None:

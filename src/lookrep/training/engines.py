@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import jax
 
 from lookrep import envs
-from lookrep.agents import AgentState, Parts
+from lookrep.agents import Agent, AgentState, Parts
 from lookrep.config import RunConfig
 from lookrep.training.fused import FusedEngine
 
@@ -16,6 +16,7 @@ from lookrep.training.fused import FusedEngine
 class Engine(Protocol):
     """What trains: a state, advanced in steps of all its agents."""
 
+    agent: Agent
     can_pause: bool  # whether it may stop anywhere between two rows of metrics, at a multiple of `steps_per_update`
     moved: Callable[[int], None]  # if not, it calls this with the agent step, now and then in `advance`
 

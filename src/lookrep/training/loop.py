@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -107,43 +107,69 @@ class Program:
 @contextlib.contextmanager
 def started(config: RunConfig, out: Path | None, parts: Parts | None = None) -> Iterator[Run]:
     """A new run, and the hold on its folder. What can be wrong with its configuration shows before that is made."""
-    engine = make_engine(config, parts)
-    memory.check(config, engine.shapes())
+    with memory.enough():
+        engine = make_engine(config, parts)
+        memory.check(config, engine.shapes(), engine.agent)
     run = Run(config, out, parts or Parts(), engine=engine)
     if out is None:
         yield run
         return
     _refuse_another(out)
-    with folder.claim(out):
+    with folder.claim(out) as note:
+        run.notes += [note] if note else []
         yield run
+
+
+class Ways(NamedTuple):
+    """What whoever asks can do with a run that does not go on by itself, in their words."""
+
+    steps: str
+    restart: str
+    refill: str
+
+
+IN_PYTHON = Ways("steps=", "resume(restart=True)", "resume(refill=True)")
+
+
+def _by_command(out: Path, config: RunConfig) -> Ways:
+    resume = f"lookrep train --resume {out}{trust.flag(config)}"
+    return Ways("--steps ", f"{resume} --restart", f"{resume} --refill-replay")
 
 
 @contextlib.contextmanager
 def resumed(
-    out: Path, steps: int | None = None, parts: Parts | None = None, *, restart: bool = False, refill: bool = False
-) -> Iterator[Run]:
+    out: Path, steps: int | None = None, parts: Parts | None = None, *, restart: bool = False, refill: bool = False,
+    ways: Ways | None = None,
+) -> Iterator[Run]:  # fmt: skip
     """A run on disk, where it is, and the hold on its folder; with `restart` at its beginning. With `refill`, damaged
     frames are given up: the replay is filled again."""
     configs.load(out)  # a folder without a run is left as it is
-    with folder.claim(out):
+    with folder.claim(out) as note:
         aside = folder.set_aside(out) if restart else None
-        run = begun(out, steps, parts, refill=refill)
+        run = begun(out, steps, parts, refill=refill, ways=ways)
+        run.notes += [note] if note else []
         run.notes += [f"starting again; what there was is in {aside}"] if aside else []
         yield run
 
 
 @memory.enough()
-def begun(out: Path, steps: int | None = None, parts: Parts | None = None, *, refill: bool = False) -> Run:
+def begun(
+    out: Path, steps: int | None = None, parts: Parts | None = None, *, refill: bool = False, ways: Ways | None = None
+) -> Run:
     """A run on disk, where it is; `steps` sets a new end. Whoever asks holds its folder."""
     stored = configs.load(out)
+    ways = ways or _by_command(out, stored)
+    if steps is None and (moved := folder.moved_end(out, ways.steps)):
+        raise UserError(moved)
     config = stored if steps is None else configs.replace(stored, steps=steps)
+    for meta in checkpoint.metas(out / names.CHECKPOINTS)[-1:]:  # before anything is made by settings that are damaged
+        versions.check_settings(config, meta, out / names.CONFIG)
     versions.check_roms(config, out / names.CONFIG)
     engine = make_engine(config, parts)
     shapes = engine.shapes()
-    memory.check(config, shapes)
+    memory.check(config, shapes, engine.agent)
     run = Run(config, out, parts or Parts(), resumed=True, engine=engine)
-    resume = f"lookrep train --resume {out}{trust.flag(config)}"
-    again = f"{resume} --restart begins anew, and keeps what is there beside it"
+    again = f"{ways.restart} begins anew, and keeps what is there beside it"
 
     def ready(path: Path, refilling: bool = False) -> None:
         meta = checkpoint.meta(path)
@@ -156,10 +182,12 @@ def begun(out: Path, steps: int | None = None, parts: Parts | None = None, *, re
             raise UserError(f"{out} was finished and its replay dropped, so it cannot go on: choose a new --out")
         tree, meta = (None, meta) if dropped else checkpoint.restore(path, shapes)
         if finished:
-            raise UserError(f"{out} is finished ({meta['agent_steps']:,} steps): --steps with a larger number goes on")
+            larger = f"{ways.steps.strip()} with a larger number goes on"
+            raise UserError(f"{out} is finished ({meta['agent_steps']:,} steps): {larger}")
         meta |= {"frames": [], "refilled_at": meta["agent_steps"]} if refilling else {}
         run.state, run.at_steps, run.mark = engine.place(tree, meta, out), int(meta["agent_steps"]), mark
         run.refilled_at = meta.get("refilled_at", 0)
+        run.notes += versions.other_interval(config, meta, out / names.CONFIG)
 
     if checkpoint.any_in(out / names.CHECKPOINTS):
         try:
@@ -167,7 +195,7 @@ def begun(out: Path, steps: int | None = None, parts: Parts | None = None, *, re
         except checkpoint.NoneIntact as error:
             only_frames = any(isinstance(damage, FramesDamaged) for damage in error.damage)
             if not (refill and only_frames):
-                without = f"{resume} --refill-replay goes on and fills the replay again, " if only_frames else ""
+                without = f"{ways.refill} goes on and fills the replay again, " if only_frames else ""
                 raise UserError(f"{error}: {without}{again}") from None
             _, _, warning = checkpoint.first_intact(out / names.CHECKPOINTS, partial(ready, refilling=True))
             run.notes.append(f"{error.damage[0]}; the replay is filled again from step {run.at_steps:,} on")
@@ -175,6 +203,8 @@ def begun(out: Path, steps: int | None = None, parts: Parts | None = None, *, re
         run.notes += [warning] if warning else []
     elif folder.last_steps(out):
         raise UserError(f"{out} has rows of metrics, but no checkpoint to go on from: {again}")
+    elif (out / names.METRICS).exists():
+        run.notes.append(f"{out} has no checkpoint and no rows of metrics: it begins at step 0")
     if config != stored or run.refilled_at:
         try:
             _write_config(config, out, refilled_at=run.refilled_at)
@@ -202,7 +232,8 @@ def prepare(runs: list[Run]) -> Program:
     engine = make_engine(first.config, first.parts, beside) if others else first.engine
     engine = engine or make_engine(first.config, first.parts)
     if others:
-        memory.check(configs.replace(first.config, agents=sum(run.config.agents for run in runs)), engine.shapes())
+        whole = configs.replace(first.config, agents=sum(run.config.agents for run in runs))
+        memory.check(whole, engine.shapes(), engine.agent)
     for run in runs:
         if not run.resumed:
             _make_folder(run)
@@ -236,9 +267,10 @@ def train(program: Program, stop: Stop, watch: Watch) -> int:
             due = [run.out.name for run in runs if run.out and run.saves(at_steps, stopping)]
             for i, (run, writer) in enumerate(zip(runs, writers, strict=True)):
                 if run.out and run.saves(at_steps, stopping):
-                    mark = writer.synced()._asdict()
                     tree, meta = engine.saved(engine.part(state, i), run.out)
+                    mark = writer.synced()._asdict()  # and looks whether the folder is still there
                     meta |= {"agent_steps": at_steps, "metrics": mark, "settings": versions.settings(run.config)}
+                    meta["length"] = versions.length(run.config)
                     meta |= {"beside": due} if len(due) > 1 else {}
                     checkpoint.save(run.out / names.CHECKPOINTS, at_steps, tree, meta)
                     run.saved_at = at_steps
@@ -338,7 +370,7 @@ def _advanced(
 
 
 def _write_config(config: RunConfig, out: Path, *, new: bool = False, refilled_at: int = 0) -> None:
-    made_with = versions.here(config)
+    made_with = versions.here(config) | ({} if new else folder.end_at(config.steps))
     if refilled_at:
         made_with["replay"] = f"filled again from step {refilled_at:,} on: its frames were damaged"
     data = configs.to_json(config) | {"versions": made_with}

@@ -6,6 +6,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -15,6 +16,7 @@ from host_runs import assert_goes_on_as_if_nothing_had_happened, cut, engine_of,
 from lookrep.cli import main
 from lookrep.errors import UserError
 from lookrep.runs import checkpoint, frame_log
+from lookrep.runs import folder as runs
 from lookrep.training import session
 
 pytestmark = pytest.mark.usefixtures("quick_compilation", "shared_engines")
@@ -44,12 +46,12 @@ def stopped_at(until: int, freeway: Path, folder: Path) -> Path:
     """A run as if it had been killed just after its checkpoint of that step, the next ones not yet made."""
     out = folder / "run"
     assert session.start(dataclasses.replace(FREEWAY, steps=until), out, quiet=True)
-    change(out, steps=FREEWAY.steps)
+    change(out, steps=FREEWAY.steps, versions=runs.end_at(FREEWAY.steps))
     assert rows(out) == rows(freeway)[: 2 * until // 40]
     return out
 
 
-def change(out: Path, **fields: int) -> None:
+def change(out: Path, **fields: Any) -> None:
     configuration = json.loads((out / "config.json").read_text())
     (out / "config.json").write_text(json.dumps(configuration | fields))
 
@@ -170,8 +172,8 @@ def test_a_run_whose_frames_are_damaged_goes_on_without_them_if_it_is_told_to(
     updates = {row["agent_steps"]: row["online_updates"] for row in found}
     assert [updates[steps] - updates[160] for steps in (200, 240, 320)] == [0, 10, 30]
 
-    change(twin, steps=200)  # stopped while the replay is filled, and resumed, it is the same run
-    assert session.resume(twin, refill=True, quiet=True)
+    # Stopped while the replay is filled, and resumed, it is the same run.
+    assert session.resume(twin, 200, refill=True, quiet=True)
     assert session.resume(twin, FREEWAY.steps, quiet=True)
     assert rows(twin) == found
 

@@ -24,7 +24,7 @@ def needed(out: Path, populations: Iterable[str], steps: int) -> dict[str, Way]:
     found: dict[str, Way] = {}
     for name in populations:
         run = out / folders.POPULATIONS / name
-        if (runs.planned(run) or {"steps": steps})["steps"] < steps:
+        if (runs.planned(run) or {"steps": steps})["steps"] < steps and not runs.moved_end(run):
             found[name] = "goes on" if runs.keeps_replay(run) else "again"
     return found
 
@@ -42,7 +42,9 @@ def apply(out: Path, ways: dict[str, Way], steps: int) -> list[str]:
                 raise UserError(f"{run} has lost its {names.CONFIG}")
             before = f"{config['steps']:,} to {steps:,} steps"
             aside = runs.set_aside(run) if way == "again" else None
-            write_whole(run / names.CONFIG, json.dumps(config | {"steps": steps}, indent=2) + "\n")
+            recorded = config.get("versions")
+            made_with = {"versions": recorded | runs.end_at(steps)} if isinstance(recorded, dict) else {}
+            write_whole(run / names.CONFIG, json.dumps(config | {"steps": steps} | made_with, indent=2) + "\n")
             for film in (out / folders.VIDEOS).glob(f"*--{folders.variant_of(run)}.gif"):
                 film.unlink()  # of networks that learn on
             said.append(

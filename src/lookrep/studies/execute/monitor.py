@@ -187,6 +187,8 @@ def _row(folder: Path, name: str, agents: int, total_steps: int) -> Row:
         state = "running"
     elif runs.finished(run):
         state = "finished"
+    elif (lost := runs.lost_rows(run)) is not None:
+        state, error = "failed", lost
     elif error is not None:
         state = "failed"
     elif (run / names.CONFIG).exists():

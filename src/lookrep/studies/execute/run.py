@@ -67,7 +67,7 @@ class Options:
 
 def run(asked: Study, out: Path, options: Options, command: str) -> Sitting:
     """Train what is asked for in this folder, as far as it is not finished, and film it."""
-    study = folders.merged(out, asked)
+    folders.merged(out, asked)  # refuses, before anything is computed or made, what does not go together
     deadline = math.inf if options.minutes is None else time.monotonic() + 60 * options.minutes
     with writing(f"study '{out}'"), graceful() as stop, contextlib.ExitStack() as stack:
         cluster = None
@@ -77,15 +77,16 @@ def run(asked: Study, out: Path, options: Options, command: str) -> Sitting:
             cluster = stack.enter_context(ray_cluster.connected(options.address, options.jobs))
         here = cluster.hardware if cluster else hardware.detect()
         todo, jobs = work(asked, out, options, here)
-        folders.prepare(out, study)
-        grown = growth.apply(out, growth.needed(out, todo, study.steps), study.steps)
+        with folders.defined(out, asked) as (study, no_lock):
+            said = growth.apply(out, growth.needed(out, todo, study.steps), study.steps)
+            said += [no_lock] if no_lock else []
         end = stack.enter_context(folders.sitting(out, command, here))
         title = f"{study.title} ({study.size})"
         display = stack.enter_context(
             monitor.StudyDisplay(title, lambda: monitor.survey(out, study.steps, todo), quiet=options.quiet)
         )
-        for change in grown:
-            display.note(change)
+        for line in said:
+            display.note(line)
         variables = stack.enter_context(_environment(study))
         sitting = Sitting(out, stop, display, deadline, variables)
         if cluster:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lookrep import config as configs
-from lookrep.errors import UserError
+from lookrep.errors import UserError, refusal
 from lookrep.runs import folder as runs
 from lookrep.runs import names
 from lookrep.streams import outlets
@@ -46,7 +46,8 @@ def train(job: TrainingJob) -> bool:
         wanted: list[tuple[Path, configs.RunConfig | None]] = []
         places = {name: study / folder.POPULATIONS / name for name in job.populations}
         for out in places.values():
-            claims.enter_context(runs.claim(out))
+            if note := claims.enter_context(runs.claim(out)):
+                print(note, file=sys.stderr)
         for out in [out for out in places.values() if runs.half_saved(out)]:  # they go on at the same step, together
             runs.forget_newest(out)
         for name, config in job.populations.items():
@@ -109,12 +110,11 @@ def _status() -> int:
     threading.Thread(target=_stop_when_alone, args=(os.getppid(),), daemon=True).start()
     try:
         return FINISHED if train(job) else STOPPED
-    except runs.Busy as error:
-        print(f"lookrep: {error}", file=sys.stderr)
-        return BUSY
-    except UserError as error:
-        print(f"lookrep: {error}", file=sys.stderr)
-        return WRONG
+    except Exception as error:
+        if (said := refusal(error)) is None:
+            raise
+        print(f"lookrep: {said}", file=sys.stderr)
+        return BUSY if isinstance(error, runs.Busy) else WRONG
 
 
 def _stop_when_alone(parent: int) -> None:

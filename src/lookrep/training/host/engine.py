@@ -79,7 +79,8 @@ class HostEngine:
         self._functions = GroupFunctions(population(), self.spec)
         self._frames: HostFrames | None = None
         whole = self._shapes(slice(None))
-        if memory.place(config, [whole], frames=self._logs_frames) == "host":
+        frames = self.spec.observation_dtype if self._logs_frames else None
+        if memory.place(config, whole, self._functions.population.agent, frames=frames) == "host":
             self._frames = HostFrames()
             self._functions = GroupFunctions(population(frames_from=self._frames.gather), self.spec)
         self.population, self.agent = self._functions.population, self._functions.agent
