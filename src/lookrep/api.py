@@ -22,7 +22,7 @@ from lookrep.errors import UserError
 from lookrep.methods import Method
 from lookrep.playing import Trained, evaluation
 from lookrep.runs import metrics, names, trust
-from lookrep.training import loop, memory
+from lookrep.training import loop, memory, opening
 from lookrep.training.interrupt import Stop
 from lookrep.training.loop import Watch
 
@@ -88,7 +88,7 @@ def train(
     config = configs.from_flat(named | settings, "train")
     agent_config, parts = split(config.settings, given)
     config = configs.replace(config, settings=agent_config)
-    with loop.started(config, None if out is None else Path(out), parts) as run:
+    with opening.started(config, None if out is None else Path(out), parts) as run:
         return _trained(run, on_row)
 
 
@@ -193,8 +193,8 @@ class Run:
         if self.folder is None:
             raise UserError("this run is in memory alone: only one with a folder (out=…) can go on")
         trust.check(self.config, self.folder / names.CONFIG, self._trust, self.parts.given)
-        how: dict[str, Any] = {"restart": restart, "refill": refill, "ways": loop.IN_PYTHON}
-        with loop.resumed(self.folder, steps, self.parts, **how) as run:
+        how: dict[str, Any] = {"restart": restart, "refill": refill, "ways": opening.IN_PYTHON}
+        with opening.resumed(self.folder, steps, self.parts, **how) as run:
             return _trained(run, on_row)
 
     @property
@@ -221,7 +221,7 @@ class Run:
         return outputs
 
 
-def _trained(run: loop.Run, on_row: Callable[[Rows], None] | None) -> Run:
+def _trained(run: opening.OpenRun, on_row: Callable[[Rows], None] | None) -> Run:
     watch = Watch()
     if on_row is not None:
         # The rows as they are written, with whose they are.

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from lookrep.errors import UserError
-from lookrep.runs import checkpoint
+from lookrep.runs import array_bytes, checkpoint
 
 
 def state(seed: int = 0) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def test_the_files_are_raw_bytes_and_json_that_another_program_can_read(tmp_path
 def test_leaves_of_any_layout_are_cut_into_slices_without_loss(
     tmp_path: Path, slice_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "SLICE_BYTES", slice_bytes)
+    monkeypatch.setattr(array_bytes, "SLICE_BYTES", slice_bytes)
     block = np.arange(2 * 3 * 4, dtype=np.int16).reshape(2, 3, 4)
     tree = {"transposed": block.T, "strided": block[:, ::2], "reversed": block[::-1], "scalar": np.float32(3)}
     found, _ = checkpoint.restore(checkpoint.save(tmp_path, 1, tree, {}), shapes(tree))
@@ -88,9 +88,9 @@ def test_leaves_of_any_layout_are_cut_into_slices_without_loss(
 @pytest.mark.parametrize("rows", [1, 3, 7, 100])
 def test_slices_taken_on_a_device_add_up_to_the_leaf(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     leaf = jnp.arange(7 * 5, dtype=jnp.bfloat16).reshape(7, 5)
-    monkeypatch.setattr(checkpoint, "SLICE_BYTES", rows * 10)
-    monkeypatch.setattr(checkpoint, "_on_device", lambda array: True)
-    pieces = [bytes(piece) for piece in checkpoint._pieces(leaf)]
+    monkeypatch.setattr(array_bytes, "SLICE_BYTES", rows * 10)
+    monkeypatch.setattr(array_bytes, "_on_device", lambda array: True)
+    pieces = [bytes(piece) for piece in array_bytes.pieces(leaf)]
     assert len(pieces) == -(-7 // rows)
     assert b"".join(pieces) == np.asarray(leaf).tobytes()
 
@@ -100,16 +100,16 @@ def test_slices_taken_on_a_device_add_up_to_the_leaf(rows: int, monkeypatch: pyt
 def test_arrays_that_are_written_as_one_come_back_joined(
     tmp_path: Path, axis: int, slice_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoint, "SLICE_BYTES", slice_bytes)
+    monkeypatch.setattr(array_bytes, "SLICE_BYTES", slice_bytes)
     parts = [np.arange(24, dtype=np.int16).reshape(4, 6), jnp.ones((4, 6), jnp.int16), np.zeros((6, 4), np.int16).T]
     whole = np.concatenate(parts, axis)
-    path = checkpoint.save(tmp_path, 1, {"a": checkpoint.Joined(parts, axis)}, {})
+    path = checkpoint.save(tmp_path, 1, {"a": array_bytes.Joined(parts, axis)}, {})
     found, _ = checkpoint.restore(path, {"a": whole})
     assert_same_bytes(found, {"a": whole})
 
 
 def test_saving_never_holds_a_second_copy_of_a_leaf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "SLICE_BYTES", 1 << 20)
+    monkeypatch.setattr(array_bytes, "SLICE_BYTES", 1 << 20)
     big = np.zeros((64, 1 << 20), np.uint8)
     tree = {"plain": big, "strided": big[:, ::2]}
     tracemalloc.start()
@@ -409,11 +409,11 @@ KILLER = """
 import os, random, signal, sys, time, warnings
 from pathlib import Path
 import numpy as np
-from lookrep.runs import checkpoint
+from lookrep.runs import array_bytes, checkpoint
 
 warnings.simplefilter("ignore")
 folder, kills = Path(sys.argv[1]), int(sys.argv[2])
-checkpoint.SLICE_BYTES = 1 << 16
+array_bytes.SLICE_BYTES = 1 << 16
 tree = lambda steps: {"a": np.full((300, 1000), steps, np.int32), "b": [np.arange(3), np.float32(steps)]}
 steps, interrupted = 1, 0
 random.seed(0)

@@ -28,7 +28,7 @@ from lookrep.cli import main
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
 from lookrep.runs import checkpoint, folder, lock, metrics
-from lookrep.training import loop
+from lookrep.training import loop, opening
 from lookrep.training import session as run
 from lookrep.training.fused import FusedEngine
 
@@ -48,6 +48,11 @@ def train(**changes: Any) -> list[str]:
 
 
 TRAIN = train()
+
+
+def trains_with(monkeypatch: pytest.MonkeyPatch, make_engine: Any) -> None:
+    for module in (opening, loop):
+        monkeypatch.setattr(module, "make_engine", make_engine)
 
 
 def rows(out: Path) -> list[dict[str, Any]]:
@@ -122,10 +127,10 @@ def cut(
     monkeypatch: pytest.MonkeyPatch, engine: FusedEngine, out: Path, at_steps: int, happening: Callable[[], None]
 ) -> None:
     """Start the run and cut it in the interval that ends at `at_steps`."""
-    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, at_steps, happening))
+    trains_with(monkeypatch, lambda *_: CutEngine(engine, at_steps, happening))
     with contextlib.suppress(Killed):
         assert not run.start(engine.config, out, quiet=True)
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
 
 
 def test_a_run_ends_with_its_configuration_all_rows_and_the_last_two_checkpoints(whole: Path) -> None:
@@ -188,7 +193,7 @@ def test_a_run_whose_progress_nobody_reads_goes_on(
     whole: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in `lookrep train … 2>&1 | head -1`."""
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     reader, writer = os.pipe()
     os.close(reader)
     with os.fdopen(writer, "w") as nobody:
@@ -205,12 +210,12 @@ def test_cut_several_times_and_torn_in_the_middle_of_a_row_it_still_does(
     cut(monkeypatch, engine, out, 2000, ctrl_c)
     with open(out / "metrics.jsonl", "a") as file:
         file.write('{"agent": 0, "agent_steps": 24')
-    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 3200, ctrl_c))
+    trains_with(monkeypatch, lambda *_: CutEngine(engine, 3200, ctrl_c))
     assert not run.resume(out, quiet=True)
-    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 5200, killed))
+    trains_with(monkeypatch, lambda *_: CutEngine(engine, 5200, killed))
     with pytest.raises(Killed):
         run.resume(out, quiet=True)
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     assert run.resume(out, quiet=True)
     assert rows(out) == rows(whole)
 
@@ -239,7 +244,7 @@ def test_a_corrupt_newest_checkpoint_costs_time_and_nothing_else(
 def test_resumed_with_more_steps_a_run_is_one_that_had_that_length_from_the_start(
     whole: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     short = dataclasses.replace(engine.config, steps=2400)
     assert run.start(short, tmp_path / "short", quiet=True)
     assert run.resume(tmp_path / "short", 6000, quiet=True)
@@ -250,7 +255,7 @@ def test_resumed_with_more_steps_a_run_is_one_that_had_that_length_from_the_star
 def test_an_end_between_two_rows_adds_a_row_and_changes_no_later_one(
     whole: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     assert run.start(dataclasses.replace(engine.config, steps=2600), tmp_path / "short", quiet=True)
     assert run.resume(tmp_path / "short", 6000, quiet=True)
     found, expected = rows(tmp_path / "short"), rows(whole)
@@ -299,7 +304,7 @@ def test_asked_to_stop_what_comes_next_is_not_begun(
     """A run that was cut is at another step than a new one: they go on one after the other."""
     cut(monkeypatch, engine, tmp_path / "cut", 1600, killed)
     before = rows(tmp_path / "cut")
-    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 800, ctrl_c))
+    trains_with(monkeypatch, lambda *_: CutEngine(engine, 800, ctrl_c))
     assert not run.together([(tmp_path / "cut", None), (tmp_path / "new", engine.config)], quiet=True)
     assert rows(tmp_path / "new")[-1]["agent_steps"] == 800
     assert rows(tmp_path / "cut") == before
@@ -312,8 +317,8 @@ def test_a_new_end_that_cannot_be_written_down_is_one_line(
     def refused(*_: Any) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
-    monkeypatch.setattr(loop, "write_whole", refused)
+    trains_with(monkeypatch, lambda *_: engine)
+    monkeypatch.setattr(opening, "write_whole", refused)
     with pytest.raises(UserError, match=f"cannot write to {whole}: Permission denied"):
         run.resume(whole, 8000)
 
@@ -391,7 +396,7 @@ NO_CHECKPOINT = "has rows of metrics, but no checkpoint to go on from: lookrep t
 def test_rows_without_a_checkpoint_are_never_thrown_away_by_resume(
     tmp_path: Path, engine: FusedEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     out = tmp_path / "run"
     assert run.start(dataclasses.replace(engine.config, steps=1600, checkpoint_interval_steps=0), out, quiet=True)
     assert not (out / "checkpoints").exists()
@@ -469,7 +474,7 @@ def test_a_resume_never_erases_and_says_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     out = shutil.copytree(stopped, tmp_path / "run")
     harm(out)
     if not complaint:
@@ -492,7 +497,7 @@ def test_a_resume_never_erases_and_says_what_is_missing(
 def test_from_python_the_ways_out_are_pythons(
     whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     out = shutil.copytree(stopped, tmp_path / "run")
     shutil.rmtree(out / "checkpoints")
     with pytest.raises(UserError, match=r"no checkpoint to go on from: resume\(restart=True\) begins anew, and keeps"):
@@ -508,7 +513,7 @@ def test_where_nothing_is_left_it_begins_again_and_says_so(
     whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     out = shutil.copytree(stopped, tmp_path / "run")
     shutil.rmtree(out / "checkpoints")
     (out / "metrics.jsonl").write_text("")
@@ -520,7 +525,7 @@ def test_where_nothing_is_left_it_begins_again_and_says_so(
 def test_a_restart_keeps_what_there_was_as_a_run_to_look_at(
     whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     out = shutil.copytree(stopped, tmp_path / "run")
     assert run.resume(out, restart=True, quiet=True)
     assert rows(out) == rows(whole)
@@ -557,7 +562,7 @@ def test_settings_that_were_changed_behind_a_runs_back_are_named(
 def test_an_end_that_nobody_asked_for_is_named(
     whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     out = shutil.copytree(stopped, tmp_path / "run")
     text = (out / "config.json").read_text()
     for steps in (6032, 5744, 1904):  # a bit each
@@ -569,10 +574,10 @@ def test_an_end_that_nobody_asked_for_is_named(
         assert main(["train", "--trust", "--resume", str(out)]) == 2
         with pytest.raises(UserError, match=f"put that back, or say steps={steps} if you mean it"):
             api.load(out, trust=True).resume()
-    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 4000, killed))
+    trains_with(monkeypatch, lambda *_: CutEngine(engine, 4000, killed))
     with pytest.raises(Killed):
         run.resume(out, 8000, quiet=True)  # asked for, and the next checkpoint was never made
-    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 6800, ctrl_c))
+    trains_with(monkeypatch, lambda *_: CutEngine(engine, 6800, ctrl_c))
     assert not run.resume(out, quiet=True)
     assert configs.load(out).steps == 8000
     assert rows(out)[:30] == rows(whole)
@@ -581,7 +586,7 @@ def test_an_end_that_nobody_asked_for_is_named(
 def test_checkpoints_of_before_that_know_no_end_still_load(
     whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     out = shutil.copytree(stopped, tmp_path / "run")
     for path in out.glob("checkpoints/*/manifest.json"):
         manifest = json.loads(path.read_text())
@@ -595,7 +600,7 @@ def test_another_interval_between_checkpoints_is_said(
     whole: Path, stopped: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     out = shutil.copytree(stopped, tmp_path / "run")
     text = (out / "config.json").read_text()
     (out / "config.json").write_text(
@@ -621,10 +626,10 @@ def test_out_of_memory_is_one_line_and_what_was_saved_is_good(
     whole: Path, engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run"
-    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 2000, all_memory_taken))
+    trains_with(monkeypatch, lambda *_: CutEngine(engine, 2000, all_memory_taken))
     with pytest.raises(UserError, match=r"^out of memory \(.*1073741824 bytes.*what was saved before is good$"):
         run.start(engine.config, out, quiet=True)
-    monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+    trains_with(monkeypatch, lambda *_: engine)
     assert run.resume(out, quiet=True)
     assert rows(out) == rows(whole)
 
@@ -689,12 +694,12 @@ def test_a_folder_that_goes_away_under_way_stops_the_run(
     happening: Callable[[Path], Any], engine: FusedEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "run"
-    monkeypatch.setattr(loop, "make_engine", lambda *_: CutEngine(engine, 2000, lambda: happening(out)))
+    trains_with(monkeypatch, lambda *_: CutEngine(engine, 2000, lambda: happening(out)))
     with pytest.raises(UserError, match=r"metrics.jsonl is gone: it was moved or deleted under way"):
         run.start(engine.config, out, quiet=True)
     assert not out.exists()
     if (tmp_path / "elsewhere").exists():
-        monkeypatch.setattr(loop, "make_engine", lambda *_: engine)
+        trains_with(monkeypatch, lambda *_: engine)
         assert run.resume(tmp_path / "elsewhere", quiet=True)
 
 

@@ -1,4 +1,4 @@
-"""How fast Rainbow trains on Atari: the one source of our speed figures for the hosted engine.
+"""How fast Rainbow trains on Atari: the one source of our speed figures for the host engine.
 
 Every figure stands beside what the emulators alone reach, as many free-running ones as there are cores, in the seconds
 between: the two take turns.

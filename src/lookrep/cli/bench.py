@@ -105,9 +105,9 @@ def _atari(arguments: Arguments) -> int:
     import jax
 
     from lookrep.benchmarks import atari
-    from lookrep.envs import host as hosted
+    from lookrep.envs import host as host_envs
 
-    game = hosted.canonical(f"atari/{arguments.game}").removeprefix("atari/")
+    game = host_envs.canonical(f"atari/{arguments.game}").removeprefix("atari/")
     sizes = arguments.agents or ((1, 16) if jax.default_backend() == "gpu" else (1,))
     asked = atari.Case(
         1,

@@ -14,9 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lookrep.envs import host as hosted
+from lookrep.envs import host as host_envs
 from lookrep.envs.host import EnvPool, EnvPoolState, EnvSpec
-from lookrep.envs.host.atari import Rules
+from lookrep.envs.host.atari import AtariRules
 from lookrep.envs.host.pool import processes_for
 from lookrep.envs.host.serial import episode_seed
 from lookrep.errors import UserError
@@ -65,7 +65,7 @@ def record(trained: Trained, *, max_episodes: int | None, max_steps: int, epsilo
     rows: list[dict[str, Any]] = []
     screens = Screens()
     episode = 0
-    with contextlib.closing(hosted.make(trained.games[0], _rules(trained))) as env:
+    with contextlib.closing(host_envs.make(trained.games[0], _rules(trained))) as env:
         while len(rows) < max_steps and (max_episodes is None or episode < max_episodes):
             key = _keys(seed, trained.numbers[:1], range(episode, episode + 1))
             seen = _nothing_seen(spaces, 1, 1)
@@ -92,7 +92,7 @@ def record(trained: Trained, *, max_episodes: int | None, max_steps: int, epsilo
 
 def action_names(trained: Trained) -> tuple[str, ...]:
     """What the first agent's environment calls its actions."""
-    with contextlib.closing(hosted.make(trained.games[0])) as env:
+    with contextlib.closing(host_envs.make(trained.games[0])) as env:
         return tuple(env.action_names())
 
 
@@ -177,8 +177,8 @@ def _keys(seed: int, numbers: np.ndarray, episodes: range) -> jax.Array:
     return jax.vmap(of_agent)(jnp.asarray(numbers, jnp.uint32))
 
 
-def _rules(trained: Trained) -> Rules:
-    return Rules(**vars(trained.config.settings.atari))
+def _rules(trained: Trained) -> AtariRules:
+    return AtariRules(**vars(trained.config.settings.atari))
 
 
 def _environment_seed(seed: int) -> int:

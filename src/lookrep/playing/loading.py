@@ -12,7 +12,7 @@ from lookrep import envs
 from lookrep.agents import Agent, AgentState, Parts
 from lookrep.agents.parts import for_playing
 from lookrep.config import RunConfig
-from lookrep.envs import host as hosted
+from lookrep.envs import host as host_envs
 from lookrep.errors import UserError
 from lookrep.playing.episodes import Trained
 from lookrep.runs import checkpoint, names, trust, versions
@@ -27,7 +27,7 @@ class _Saved(NamedTuple):
 class _Seat(NamedTuple):
     """What the agents of a run play in."""
 
-    env: envs.Environment | hosted.EnvSpec
+    env: envs.Environment | host_envs.EnvSpec
     observation_shape: tuple[int, ...]  # what the networks see
     legal: np.ndarray | None
 
@@ -121,7 +121,7 @@ def _on_device(config: RunConfig) -> _Seat:
 
 
 def _on_host(config: RunConfig) -> _Seat:
-    each = [hosted.check(name) for name in config.games]
+    each = [host_envs.check(name) for name in config.games]
     spaces = each[0]._replace(num_actions=max(s.num_actions for s in each))
     actions = np.repeat([s.num_actions for s in each], config.agents // len(each)).astype(np.int32)
     stack = (spaces.frame_stack,) if spaces.frame_stack > 1 else ()

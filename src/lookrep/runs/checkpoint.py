@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -22,12 +22,12 @@ import numpy as np
 
 from lookrep.errors import UserError
 from lookrep.files import sync_folder
+from lookrep.runs.array_bytes import bytes_of, cut, pieces
 from lookrep.runs.names import MANIFEST, of_step
 
 KEPT = 2
 FORMAT, VERSION = "lookrep-checkpoint", 1
 ARRAYS = "arrays.bin"
-SLICE_BYTES = 32 << 20  # what passes through host memory at a time; a replay leaf may be tens of GB
 ALIGNMENT_BYTES = 64  # leaves start on cache lines, so that a reader may also map the file
 
 # `.replaced` is the old checkpoint of the same step, set aside for the instant in which the new one takes its name.
@@ -47,19 +47,6 @@ class NoneIntact(UserError):
     def __init__(self, folder: str | Path, damage: Sequence[Damaged]) -> None:
         super().__init__(f"{damage[0]}; no intact checkpoint is left in {folder}")
         self.damage = tuple(damage)
-
-
-class Joined:
-    """A leaf: arrays that are written as one, joined along an axis, and never put together in memory."""
-
-    def __init__(self, arrays: Sequence[Any], axis: int) -> None:
-        first, length = arrays[0], sum(array.shape[axis] for array in arrays)
-        self.arrays, self.axis, self.dtype = arrays, axis, first.dtype
-        self.shape = (*first.shape[:axis], length, *first.shape[axis + 1 :])
-        self.nbytes = sum(array.nbytes for array in arrays)
-
-    def __len__(self) -> int:
-        return int(self.shape[0])
 
 
 class Restored(NamedTuple):
@@ -211,7 +198,7 @@ def _write(folder: Path, agent_steps: int, leaves: list[tuple[str, tuple[int, ..
         for path, shape, dtype, leaf in leaves:
             _write_all(file, memoryview(bytes(-file.tell() % ALIGNMENT_BYTES)))
             offset, crc = file.tell(), 0
-            for piece in _pieces(leaf):
+            for piece in pieces(leaf):
                 crc = zlib.crc32(piece, crc)
                 _write_all(file, piece)
             entries.append(
@@ -238,58 +225,6 @@ def _write(folder: Path, agent_steps: int, leaves: list[tuple[str, tuple[int, ..
         text.flush()
         os.fsync(text.fileno())
     sync_folder(folder)
-
-
-def _pieces(leaf: Any) -> Iterator[memoryview]:
-    """The leaf's bytes in C order, a slice at a time."""
-    joined, axis = (leaf.arrays, leaf.axis) if isinstance(leaf, Joined) else ((leaf,), 0)
-    if axis == 0:
-        for array in joined:
-            yield from _pieces_of(array)
-        return
-    rows = _rows_per_slice(leaf)
-    for start in range(0, len(leaf), rows):
-        yield from _cut(_bytes(np.concatenate([_rows(array, start, rows) for array in joined], axis)))
-
-
-def _pieces_of(array: Any) -> Iterator[memoryview]:
-    if not _on_device(array) or array.nbytes <= SLICE_BYTES:
-        array = np.asarray(array)
-        if array.flags.c_contiguous:
-            yield from _cut(_bytes(array))
-            return
-    rows = _rows_per_slice(array)
-    for start in range(0, len(array), rows):
-        yield from _cut(_bytes(np.ascontiguousarray(_rows(array, start, rows))))
-
-
-def _rows(array: Any, start: int, count: int) -> np.ndarray:
-    """Some rows of an array, on the host.
-
-    A device array is sliced on the device: `np.asarray` of the whole would stay cached on it, and the caches of all
-    leaves together would be a second copy of the replay in host memory. A CPU array is viewed, not copied.
-    """
-    if _on_device(array):
-        # The start is an operand of the compiled slice, so all full slices share one program.
-        array, start = jax.lax.dynamic_slice_in_dim(array, start, min(count, len(array) - start)), 0
-    return np.asarray(array)[start : start + count]
-
-
-def _on_device(array: Any) -> bool:
-    return isinstance(array, jax.Array) and any(d.platform != "cpu" for d in array.devices())
-
-
-def _rows_per_slice(array: Any) -> int:
-    return max(1, SLICE_BYTES // max(1, array.nbytes // max(1, len(array))))
-
-
-def _bytes(array: np.ndarray) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
-
-
-def _cut(data: memoryview) -> Iterator[memoryview]:
-    for start in range(0, len(data), SLICE_BYTES):
-        yield data[start : start + SLICE_BYTES]
 
 
 def _write_all(file: FileIO, data: memoryview) -> None:
@@ -381,7 +316,7 @@ def _read_leaf(file: FileIO, name: Path, leaf: dict[str, Any], shape: tuple[int,
     value = np.empty(shape, dtype)
     crc = 0
     file.seek(leaf["offset"])
-    for piece in _cut(_bytes(value)):
+    for piece in cut(bytes_of(value)):
         rest = piece
         while len(rest):
             count = file.readinto(rest)

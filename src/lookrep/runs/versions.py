@@ -74,6 +74,6 @@ def _of_environments(config: RunConfig) -> dict[str, str]:
         return {"gymnax": metadata.version("gymnax")}
     if not envs.on_host(config.env):
         return {}
-    from lookrep.envs import host as hosted
+    from lookrep.envs import host as host_envs
 
-    return hosted.versions(config.games)
+    return host_envs.versions(config.games)

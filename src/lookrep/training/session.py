@@ -6,16 +6,17 @@ from typing import Any
 
 from lookrep.config import RunConfig
 from lookrep.runs import trust
-from lookrep.training import engines, loop, progress
+from lookrep.training import engines, loop, opening, progress
 from lookrep.training.advice import Advice
 from lookrep.training.interrupt import Stop, graceful
-from lookrep.training.loop import Run, Watch
+from lookrep.training.loop import Watch
+from lookrep.training.opening import OpenRun
 
 
 def start(config: RunConfig, out: Path, *, quiet: bool = False) -> bool:
     """Train from scratch into a new folder; whether it reached its end (or was interrupted)."""
     engines.keep_what_is_compiled()
-    with loop.started(config, out) as run, graceful() as stop:
+    with opening.started(config, out) as run, graceful() as stop:
         return _trained([run], stop, quiet)
 
 
@@ -25,7 +26,7 @@ def resume(
     """Go on from the last checkpoint; `steps` sets a new end. With `restart`, from the start; with `refill`, also
     without the frames of its replay, if they are damaged."""
     engines.keep_what_is_compiled()
-    with loop.resumed(out, steps, restart=restart, refill=refill) as run, graceful() as stop:
+    with opening.resumed(out, steps, restart=restart, refill=refill) as run, graceful() as stop:
         return _trained([run], stop, quiet)
 
 
@@ -34,12 +35,12 @@ def together(runs: Sequence[tuple[Path, RunConfig | None]], *, quiet: bool = Fal
     others (None) from where they are. Several must be alike in what `config.shared` says. Whether all reached their
     end."""
     engines.keep_what_is_compiled()
-    opened = [loop.begun(out) if config is None else Run(config, out) for out, config in runs]
+    opened = [opening.begun(out) if config is None else OpenRun(config, out) for out, config in runs]
     with graceful() as stop:
         return all(not stop.requested and _trained(group, stop, quiet) for group in loop.programs(opened))
 
 
-def _trained(runs: list[Run], stop: Stop, quiet: bool) -> bool:
+def _trained(runs: list[OpenRun], stop: Stop, quiet: bool) -> bool:
     program = loop.prepare(runs)
     config, agents, started_at_steps = program.config, program.agents, runs[0].at_steps
     targets = dict.fromkeys(run.config.settings.target.target for run in runs)

@@ -24,7 +24,7 @@ from lookrep.training.population import Population
 State = Any  # a NamedTuple with `agents`, `replay` and `target_optimizers`
 
 
-class Group(NamedTuple):
+class TargetGroup(NamedTuple):
     """Agents whose targets have their turns in one piece."""
 
     agents: slice
@@ -49,12 +49,12 @@ class Sharing:
 
         self.population = population(slice(None))
         alike = [list(kin) for _, kin in groupby(range(len(runs)), key=lambda i: configs.target_code(runs[i]))]
-        self.groups: list[Group] = []
+        self.groups: list[TargetGroup] = []
         for kin in alike:
             of = slice(kin[0], kin[-1] + 1)
             mine = self.population if len(alike) == 1 else population(of)
             agents = slice(self.spans[kin[0]].start, self.spans[kin[-1]].stop)
-            self.groups.append(Group(agents, of, mine, mine.agent.schedule))
+            self.groups.append(TargetGroup(agents, of, mine, mine.agent.schedule))
         self._apart = len(self.groups) > 1
 
     def keys(self, key_of: Callable[[int, jax.Array], jax.Array]) -> jax.Array:

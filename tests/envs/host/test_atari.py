@@ -15,9 +15,9 @@ from ale_py import AtariVectorEnv
 from gymnasium.vector import AutoresetMode
 from scipy import stats
 
-from lookrep.envs import host as hosted
+from lookrep.envs import host as host_envs
 from lookrep.envs.host import atari_roms
-from lookrep.envs.host.atari import Atari, Rules, exact_restart
+from lookrep.envs.host.atari import Atari, AtariRules, exact_restart
 from lookrep.errors import UserError
 
 DOPAMINE = {
@@ -58,7 +58,7 @@ def played(env: AtariVectorEnv, seed: int, actions: np.ndarray) -> list[Step]:
 def test_every_episode_is_that_of_a_freshly_loaded_vector_environment(
     game: str, max_steps: int, games_over: int
 ) -> None:
-    oracle, ours = vector_env(game, 0.0), Atari(game, Rules(sticky_actions=0.0), max_steps=max_steps)
+    oracle, ours = vector_env(game, 0.0), Atari(game, AtariRules(sticky_actions=0.0), max_steps=max_steps)
     oracle.reset(seed=1)
     random = np.random.default_rng(5)
     for episode in range(1, 5):
@@ -77,7 +77,7 @@ def test_every_episode_is_that_of_a_freshly_loaded_vector_environment(
 
 def test_in_some_games_an_episode_starts_with_what_the_last_one_left_behind() -> None:
     """In Assault it is the state of a random number generator, so no two games are alike. ALE's own resets say how."""
-    ours, ale = Atari("assault", Rules(sticky_actions=0.0)), atari_roms.emulator("assault")
+    ours, ale = Atari("assault", AtariRules(sticky_actions=0.0)), atari_roms.emulator("assault")
     legal, random, firsts = ale.getMinimalActionSet(), np.random.default_rng(3), set()
     for _ in range(2):
         ale.reset_game()  # as often as ours was
@@ -183,7 +183,7 @@ def test_an_episode_follows_from_its_seed() -> None:
 
 @pytest.mark.parametrize("game", ["breakout", "assault"])  # plain; and one whose episodes leave traces
 def test_playing_ahead_changes_nothing(game: str) -> None:
-    ours, hasty = (Atari(game, Rules(sticky_actions=0.6), max_steps=300) for _ in range(2))
+    ours, hasty = (Atari(game, AtariRules(sticky_actions=0.6), max_steps=300) for _ in range(2))
     random, episodes, frames_ahead = np.random.default_rng(2), 0, 0
     for _ in range(1200):
         for _ in range(random.integers(3)):  # once or twice, or not at all
@@ -267,7 +267,7 @@ def dopamines(game: str, actions: np.ndarray) -> Iterator[Life]:
 
 
 def test_a_lost_life_is_terminal_for_learning_and_the_game_goes_on_as_dopamines_does() -> None:
-    env = Atari("breakout", Rules(sticky_actions=0.0, life_loss_terminal=True))
+    env = Atari("breakout", AtariRules(sticky_actions=0.0, life_loss_terminal=True))
     random = np.random.default_rng(1)
     for episode in range(2):
         env.reset(episode)
@@ -287,8 +287,8 @@ def test_a_lost_life_is_terminal_for_learning_and_the_game_goes_on_as_dopamines_
 
 def test_a_resumed_game_with_lost_lives_goes_on_where_it_was() -> None:
     """The actions of the whole game are kept, not those since the last life."""
-    rules, random = Rules(life_loss_terminal=True), np.random.default_rng(3)
-    with hosted.EnvPool(["atari/Breakout"], [0], 7, groups=[slice(0, 1)], processes=0, rules=rules) as pool:
+    rules, random = AtariRules(life_loss_terminal=True), np.random.default_rng(3)
+    with host_envs.EnvPool(["atari/Breakout"], [0], 7, groups=[slice(0, 1)], processes=0, rules=rules) as pool:
         lost = 0
         while lost < 2:
             pool.send(0, random.integers(4, size=1))
@@ -297,7 +297,9 @@ def test_a_resumed_game_with_lost_lives_goes_on_where_it_was() -> None:
         assert not step.over[0]
         state, seen = pool.state(), pool.observation(0).copy()
     assert state.episode.tolist() == [0]
-    resumed = hosted.EnvPool(["atari/Breakout"], [0], 7, groups=[slice(0, 1)], processes=1, resume=state, rules=rules)
+    resumed = host_envs.EnvPool(
+        ["atari/Breakout"], [0], 7, groups=[slice(0, 1)], processes=1, resume=state, rules=rules
+    )
     with resumed as pool:
         assert np.array_equal(pool.observation(0), seen)
 
@@ -308,8 +310,8 @@ def test_action_names_are_ales() -> None:
 
 @pytest.mark.parametrize("name", ["RoadRunner", "roadrunner", "road_runner", "Road-Runner"])
 def test_a_game_has_many_spellings_and_one_name(name: str) -> None:
-    assert hosted.canonical(f"atari/{name}") == "atari/RoadRunner"
-    spaces = hosted.check(f"atari/{name}")
+    assert host_envs.canonical(f"atari/{name}") == "atari/RoadRunner"
+    spaces = host_envs.check(f"atari/{name}")
     assert spaces == ((84, 84), np.uint8, 18, 4, True, 16_384)
 
 
@@ -323,7 +325,7 @@ def test_a_game_has_many_spellings_and_one_name(name: str) -> None:
 )
 def test_a_game_that_cannot_be_played_is_one_clear_line(name: str, line: str) -> None:
     with pytest.raises(UserError) as error:
-        hosted.check(f"atari/{name}")
+        host_envs.check(f"atari/{name}")
     assert str(error.value) == line
 
 
@@ -332,18 +334,18 @@ def test_a_missing_rom_is_one_clear_line(
 ) -> None:
     monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path))
     with pytest.raises(UserError, match=r"^atari/Breakout: no ROM .*breakout\.bin.*; reinstall ale-py, .*$"):
-        hosted.make("atari/breakout")
+        host_envs.make("atari/breakout")
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_folder_of_other_roms_is_used_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rom = bytearray(atari_roms.rom_path("breakout").read_bytes())
-    assert hosted.versions(["atari/Breakout"]) == {"ale-py": ale_py.__version__}
+    assert host_envs.versions(["atari/Breakout"]) == {"ale-py": ale_py.__version__}
     rom[-100] ^= 1
     (tmp_path / "breakout.bin").write_bytes(rom)
     monkeypatch.setenv("ALE_ROMS_DIR", str(tmp_path))
     assert atari_roms.rom_path("breakout") == tmp_path / "breakout.bin"
-    assert hosted.versions(["atari/Breakout", "gym/CartPole-v1"]) == {
+    assert host_envs.versions(["atari/Breakout", "gym/CartPole-v1"]) == {
         "ale-py": ale_py.__version__,
         "roms": f"breakout {hashlib.md5(rom).hexdigest()}",
     }
@@ -355,11 +357,11 @@ def test_a_damaged_rom_is_one_clear_line(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(
         UserError, match=r"^atari/Breakout: the ROM at .* is damaged \(it has 11 bytes instead of 2,048\)"
     ):
-        hosted.make("atari/breakout")
+        host_envs.make("atari/breakout")
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     atari_roms.libraries.cache_clear()
     monkeypatch.setitem(sys.modules, "cv2", None)
     with pytest.raises(UserError, match=r"needs more packages: pip install 'lookrep\[atari\]'"):
-        hosted.check("atari/Breakout")
+        host_envs.check("atari/Breakout")

@@ -6,12 +6,12 @@ import gymnasium
 import numpy as np
 import pytest
 
-from lookrep.envs import host as hosted
+from lookrep.envs import host as host_envs
 from lookrep.errors import UserError
 
 
 def test_cart_pole_plays_as_in_gymnasium() -> None:
-    ours, plain = hosted.make("gym/CartPole-v1"), gymnasium.make("CartPole-v1")
+    ours, plain = host_envs.make("gym/CartPole-v1"), gymnasium.make("CartPole-v1")
     random = np.random.default_rng(0)
     for seed in (5, 6, 5):
         first, _ = plain.reset(seed=seed)
@@ -27,7 +27,7 @@ def test_cart_pole_plays_as_in_gymnasium() -> None:
 
 
 def test_a_time_limit_truncates() -> None:
-    env = hosted.make("gym/MountainCar-v0")  # 200 steps, and standing still leads nowhere
+    env = host_envs.make("gym/MountainCar-v0")  # 200 steps, and standing still leads nowhere
     env.reset(0)
     outcomes = [env.step(1) for _ in range(200)]
     assert [outcome.truncated for outcome in outcomes] == [False] * 199 + [True]
@@ -35,7 +35,7 @@ def test_a_time_limit_truncates() -> None:
 
 
 def test_floats_become_float32_and_actions_may_start_anywhere() -> None:
-    env = hosted.make("toys:Walk")
+    env = host_envs.make("toys:Walk")
     assert env.spec == ((3,), np.float32, 3, 1, True, 0)
     assert env.action_names() == ["-1", "0", "1"]
     places = []
@@ -47,11 +47,11 @@ def test_floats_become_float32_and_actions_may_start_anywhere() -> None:
 
 
 def test_bytes_stay_bytes_and_an_environment_may_say_that_it_never_truncates() -> None:
-    assert hosted.check("toys:Pixels") == ((2, 2), np.uint8, 3, 1, False, 0)
+    assert host_envs.check("toys:Pixels") == ((2, 2), np.uint8, 3, 1, False, 0)
 
 
 def test_an_environment_that_cannot_draw_has_no_screen() -> None:
-    env = hosted.make("toys:Walk")
+    env = host_envs.make("toys:Walk")
     env.reset(0)
     assert env.screen() is None
 
@@ -75,7 +75,7 @@ def test_an_environment_that_cannot_draw_has_no_screen() -> None:
 )
 def test_what_cannot_be_played_is_one_clear_line(name: str, line: str) -> None:
     with pytest.raises(UserError) as error:
-        hosted.check(name)
+        host_envs.check(name)
     assert line in str(error.value)
     assert name in str(error.value)
     assert "\n" not in str(error.value)
@@ -84,9 +84,9 @@ def test_what_cannot_be_played_is_one_clear_line(name: str, line: str) -> None:
 def test_a_missing_simulator_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "Box2D", None)
     with pytest.raises(UserError, match=r"gym/LunarLander-v3' cannot be made .*pip install.*gymnasium\[box2d\]"):
-        hosted.check("gym/LunarLander-v3")
+        host_envs.check("gym/LunarLander-v3")
 
 
 def test_an_environment_that_does_not_show_what_it_declares_is_caught() -> None:
     with pytest.raises(UserError, match=r"'toys:Liar' gives observations of \(3,\), but declares \(5,\)"):
-        hosted.make("toys:Liar").reset(0)
+        host_envs.make("toys:Liar").reset(0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from lookrep.envs import host as hosted
+from lookrep.envs import host as host_envs
 from lookrep.envs.host import EnvPool, EnvPoolState
 from lookrep.envs.host.pool import spin_seconds
 from lookrep.envs.host.process_pool import assigned
@@ -28,7 +28,7 @@ def action(agent: int, step: int) -> int:
 
 def alone(name: str, agent: int, steps: int) -> list[tuple[object, ...]]:
     """What an agent sees, by hand: observation (of the new episode, after an end), reward, ends, last observation."""
-    env, episode, seen = hosted.make(name), 0, []
+    env, episode, seen = host_envs.make(name), 0, []
     env.reset(episode_seed(SEED, agent, 0))
     for step in range(steps):
         observation, reward, terminated, truncated, _ = env.step(action(agent, step))

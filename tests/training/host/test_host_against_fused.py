@@ -2,6 +2,7 @@
 
 The engines differ in one thing: on the host, the first action after an update is chosen before it, so that acting never
 waits for learning. So agents here choose for themselves as long as nothing is learnt, and act at random from then on.
+The environment is a corridor without chance: Gymnasium's draw other random numbers than environments in JAX.
 """
 
 import dataclasses
@@ -53,13 +54,15 @@ def trained(engine: Any) -> tuple[dict[str, Any], Any]:
 
 
 @pytest.fixture(scope="module")
-def hosted(quick_compilation: None) -> tuple[HostEngine, dict[str, Any], Any]:
+def on_host(quick_compilation: None) -> tuple[HostEngine, dict[str, Any], Any]:
     engine = HostEngine(config("twins:Corridor", workers=0, groups=1))
     return engine, *trained(engine)
 
 
-def test_the_engine_on_the_host_does_what_the_fused_engine_does(hosted: tuple[HostEngine, dict[str, Any], Any]) -> None:
-    _, rows, agents = hosted
+def test_the_engine_on_the_host_does_what_the_fused_engine_does(
+    on_host: tuple[HostEngine, dict[str, Any], Any],
+) -> None:
+    _, rows, agents = on_host
     expected, fused = trained(FusedEngine(config("twins:DeviceCorridor"), twins.DeviceCorridor()))
     assert (rows["episodes"] > 0).all()
     assert_same(rows, expected)
@@ -67,9 +70,9 @@ def test_the_engine_on_the_host_does_what_the_fused_engine_does(hosted: tuple[Ho
 
 
 def test_the_engine_on_the_host_learns_the_values_of_a_corridor(
-    hosted: tuple[HostEngine, dict[str, Any], Any],
+    on_host: tuple[HostEngine, dict[str, Any], Any],
 ) -> None:
-    engine, _, agents = hosted
+    engine, _, agents = on_host
     network, cells = engine.agent.online, np.eye(twins.CELLS, dtype=np.float32)
     outputs = jax.vmap(lambda params: network.apply(params, cells, None).per_action)(agents.online)
     found = np.asarray(engine.agent.head.values(outputs))

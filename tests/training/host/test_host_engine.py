@@ -28,7 +28,7 @@ from toys import Walk
 
 from lookrep.config import AtariConfig
 from lookrep.envs.host import check
-from lookrep.envs.host.atari import Atari, Rules
+from lookrep.envs.host.atari import Atari, AtariRules
 from lookrep.envs.host.serial import episode_seed
 from lookrep.errors import UserError
 from lookrep.replay import TERMINATED
@@ -334,7 +334,7 @@ def test_lost_lives_end_what_is_learned_from_and_not_the_returns() -> None:
     config = dataclasses.replace(base, settings=dataclasses.replace(settings, exploration=exploring))
     kept: list[Any] = []
     rows = rows_of(config, lambda engine, state: kept.append(jax.device_get(state.groups[0].snapshot().replay)))
-    env, episode, earned, returns, terminal = Atari("Breakout", Rules(**atari)), 0, 0.0, [], []
+    env, episode, earned, returns, terminal = Atari("Breakout", AtariRules(**atari)), 0, 0.0, [], []
     env.reset(episode_seed(config.seed, 0, 0))
     for action in kept[0].action[:, 0]:
         result = env.step(int(action))

@@ -30,14 +30,14 @@ TRIAL_FRAMES = 60
 START_BYTES = 16_384  # for a state of the emulator (under 8 KB) and a picture
 
 
-class Rules(NamedTuple):
+class AtariRules(NamedTuple):
     """By what rules all games are played: Dopamine's, unless said otherwise."""
 
     sticky_actions: float = 0.25  # chance that an emulator frame keeps the action before
     life_loss_terminal: bool = False  # for learning alone: the game goes on
 
 
-RULES = Rules()
+RULES = AtariRules()
 
 
 def spec(game: str) -> EnvSpec:
@@ -50,7 +50,7 @@ def spec(game: str) -> EnvSpec:
 class Atari:
     """One emulator. `reset` and `step` give single frames, uint8 [84, 84], in buffers that later calls overwrite."""
 
-    def __init__(self, game: str, rules: Rules = RULES, max_steps: int = MAX_STEPS) -> None:
+    def __init__(self, game: str, rules: AtariRules = RULES, max_steps: int = MAX_STEPS) -> None:
         if not 0 <= rules.sticky_actions < 1:
             raise UserError(f"sticky_actions = {rules.sticky_actions}: must be at least 0 and below 1")
         if max_steps < 1:

@@ -11,7 +11,7 @@ from lookrep.errors import UserError
 FORMS = "write atari/GAME, gym/NAME, or my_module:make_env"
 
 
-def make(name: str, rules: atari.Rules = atari.RULES) -> HostEnvironment:
+def make(name: str, rules: atari.AtariRules = atari.RULES) -> HostEnvironment:
     """The environment of that name; `rules` are those of Atari's games."""
     family, rest = _parted(name)
     if family == "atari":

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from lookrep.envs.host.atari import RULES, Rules
+from lookrep.envs.host.atari import RULES, AtariRules
 from lookrep.envs.host.by_name import common_spec
 from lookrep.envs.host.process_pool import ProcessPool
 from lookrep.envs.host.protocol import EnvSpec
@@ -108,7 +108,7 @@ class EnvPool:
         processes: int,
         resume: EnvPoolState | None = None,
         spin_s: float | None = None,
-        rules: Rules = RULES,
+        rules: AtariRules = RULES,
     ) -> None:
         _check_groups(groups, len(names))
         spec = common_spec(names)
@@ -221,7 +221,7 @@ class _InProcess:
     """No processes: a group is stepped when someone waits for it."""
 
     def __init__(
-        self, slots: Sequence[EnvSlot], seed: int, spec: EnvSpec, groups: Sequence[slice], rules: Rules
+        self, slots: Sequence[EnvSlot], seed: int, spec: EnvSpec, groups: Sequence[slice], rules: AtariRules
     ) -> None:
         self.arrays: EnvArrays = arrays_over(bytearray(nbytes(len(slots), spec)), len(slots), spec)
         self._rows = [range(len(slots))[part] for part in groups]

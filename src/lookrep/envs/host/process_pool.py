@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
-from lookrep.envs.host.atari import RULES, Rules
+from lookrep.envs.host.atari import RULES, AtariRules
 from lookrep.envs.host.protocol import EnvSpec
 from lookrep.envs.host.serial import EnvSlot, arrays_over, nbytes
 from lookrep.envs.host.waiting import busy_wait, poll_of, yield_core
@@ -47,7 +47,7 @@ class ProcessPool:
         groups: Sequence[slice],
         count: int,
         spin_s: float,
-        rules: Rules = RULES,
+        rules: AtariRules = RULES,
     ) -> None:
         if not hasattr(signal, "pthread_sigmask"):
             raise UserError("worker processes need Linux or macOS: set processes to 0")
@@ -216,7 +216,7 @@ class _Worker:
             os.close(self._its_go)
             os.close(self._its_report)
 
-    def begin(self, seed: int, rows: int, spec: EnvSpec, memory: int, spin_s: float, rules: Rules) -> None:
+    def begin(self, seed: int, rows: int, spec: EnvSpec, memory: int, spin_s: float, rules: AtariRules) -> None:
         setup = WorkerSetup(
             self._slots, seed, rows, spec, memory, self._its_go, self._its_report, self.shares, spin_s, rules
         )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lookrep.envs.host.atari import RULES, Rules
+from lookrep.envs.host.atari import RULES, AtariRules
 from lookrep.envs.host.by_name import make
 from lookrep.envs.host.protocol import EnvSpec, StepResult
 from lookrep.errors import UserError
@@ -81,7 +81,7 @@ def episode_seed(seed: int, agent: int, episode: int) -> int:
 class SerialEnvs:
     """The environments of some slots. What happens to them is written into the arrays' rows."""
 
-    def __init__(self, slots: Sequence[EnvSlot], seed: int, arrays: EnvArrays, rules: Rules = RULES) -> None:
+    def __init__(self, slots: Sequence[EnvSlot], seed: int, arrays: EnvArrays, rules: AtariRules = RULES) -> None:
         self._arrays, self._seed = arrays, seed
         self._slots = {slot.row: slot for slot in slots}
         self._episodes = {slot.row: slot.episode for slot in slots}

@@ -12,7 +12,7 @@ import threading
 import warnings
 from typing import NamedTuple
 
-from lookrep.envs.host.atari import Rules
+from lookrep.envs.host.atari import AtariRules
 from lookrep.envs.host.protocol import EnvSpec
 from lookrep.envs.host.serial import EnvSlot, SerialEnvs, arrays_over, nbytes
 from lookrep.envs.host.waiting import busy_wait, poll_of
@@ -43,7 +43,7 @@ class WorkerSetup(NamedTuple):
     report: int  # READY; or what went wrong
     groups: dict[int, GroupShare]
     spin_s: float  # how long to busy-wait for the next step before going to sleep
-    rules: Rules  # of Atari's games
+    rules: AtariRules  # of Atari's games
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from lookrep.envs.minatar import nibbles
-from lookrep.envs.minatar.engine import Rules, chance, layer, pick, rows_and_columns
+from lookrep.envs.minatar.engine import GameRules, chance, layer, pick, rows_and_columns
 
 LEFT, UP, RIGHT, DOWN = 1, 2, 3, 4
 RAMP_INTERVAL = 100
@@ -133,7 +133,7 @@ def paint(state: State) -> jax.Array:
     )
 
 
-RULES = Rules(
+RULES = GameRules(
     actions="nlurd",
     channels=("player", "enemy", "trail", "gold"),
     start_words=0,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lookrep.envs.minatar.engine import Rules, layer, rows_and_columns
+from lookrep.envs.minatar.engine import GameRules, layer, rows_and_columns
 
 LEFT, RIGHT = 1, 2
 WALL = (1 << 30) - 1  # the 30 bricks of rows 1 to 3: bit 10·(row − 1) + column
@@ -86,7 +86,7 @@ def paint(state: State) -> jax.Array:
     )
 
 
-RULES = Rules(
+RULES = GameRules(
     actions="nlr",
     channels=("paddle", "ball", "trail", "brick"),
     start_words=1,

@@ -1,7 +1,7 @@
 """What the five MinAtar games share: the environment around a game's rules, sticky actions, boards, random words.
 
-A game's own file holds its rules as pure functions over one environment's state (`Rules`). Everything is written for
-few fused kernels: elementwise code on scalars and 10×10 boards, no loops, no scatter, no computed indices, and all
+A game's own file holds its rules as pure functions over one environment's state (`GameRules`). Everything is written
+for few fused kernels: elementwise code on scalars and 10×10 boards, no loops, no scatter, no computed indices, and all
 randomness of a step from one call.
 """
 
@@ -16,7 +16,7 @@ from lookrep.envs.protocol import Timestep
 SIZE = 10  # a board is SIZE × SIZE
 
 
-class Rules(NamedTuple):
+class GameRules(NamedTuple):
     """A game as pure functions. `actions` is its minimal action set in the original's letters and order."""
 
     actions: str
@@ -52,7 +52,7 @@ class MinAtar:
     num_actions: int
     can_truncate: bool
 
-    def __init__(self, rules: Rules, sticky_action_prob: float, difficulty_ramping: bool) -> None:
+    def __init__(self, rules: GameRules, sticky_action_prob: float, difficulty_ramping: bool) -> None:
         self.rules = rules
         self.sticky_action_prob = sticky_action_prob
         self.difficulty_ramping = difficulty_ramping

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from lookrep.envs.minatar import nibbles
-from lookrep.envs.minatar.engine import Rules, layer, pick, rows_and_columns
+from lookrep.envs.minatar.engine import GameRules, layer, pick, rows_and_columns
 
 UP, DOWN = 1, 2
 LANES = 8
@@ -110,7 +110,7 @@ def paint(state: State) -> jax.Array:
     return layer(0, chicken) | layer(1, is_lane & (columns == place)) | trail
 
 
-RULES = Rules(
+RULES = GameRules(
     actions="nud",
     channels=("chicken", "car", "speed1", "speed2", "speed3", "speed4", "speed5"),
     start_words=LANES,

@@ -24,7 +24,7 @@ import jax
 import jax.numpy as jnp
 
 from lookrep.envs.minatar import nibbles
-from lookrep.envs.minatar.engine import SIZE, Rules, chance, layer, rows_and_columns
+from lookrep.envs.minatar.engine import SIZE, GameRules, chance, layer, rows_and_columns
 
 LEFT, UP, RIGHT, DOWN, FIRE = 1, 2, 3, 4, 5
 MAX_OXYGEN = 200
@@ -320,7 +320,7 @@ def paint(state: State) -> jax.Array:
     )
 
 
-RULES = Rules(
+RULES = GameRules(
     actions="nlurdf",
     channels=(
         "sub_front",

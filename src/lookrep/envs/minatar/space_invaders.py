@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from lookrep.envs.minatar.engine import SIZE, Rules, layer, rows_and_columns
+from lookrep.envs.minatar.engine import SIZE, GameRules, layer, rows_and_columns
 
 LEFT, RIGHT, FIRE = 1, 2, 3
 SHOT_COOL_DOWN = 5
@@ -191,7 +191,7 @@ def paint(state: State) -> jax.Array:
     )
 
 
-RULES = Rules(
+RULES = GameRules(
     actions="nlrf",
     channels=("cannon", "alien", "alien_left", "alien_right", "friendly_bullet", "enemy_bullet"),
     start_words=0,

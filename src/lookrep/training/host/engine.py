@@ -27,12 +27,13 @@ from jax import lax
 from lookrep.agents import AgentState, Parts
 from lookrep.config import RunConfig
 from lookrep.envs.host import EnvPool, EnvPoolState, check, common_spec
-from lookrep.envs.host.atari import Rules
+from lookrep.envs.host.atari import AtariRules
 from lookrep.envs.host.pool import processes_for
 from lookrep.errors import UserError
 from lookrep.replay import priorities
 from lookrep.replay.frames import HostFrames
 from lookrep.runs import checkpoint, frame_log, names
+from lookrep.runs.array_bytes import Joined
 from lookrep.runs.frame_log import FrameLog, Segment
 from lookrep.training import memory
 from lookrep.training.host.group import GroupRunner
@@ -115,7 +116,7 @@ class HostEngine:
             _tidy(folder, meta)
         each = [self._without_frames(group.snapshot()) for group in state.groups]
         whole: Snapshot = jax.tree.map(
-            lambda axis, *arrays: arrays[0] if axis < 0 else checkpoint.Joined(arrays, axis), self._axes, *each
+            lambda axis, *arrays: arrays[0] if axis < 0 else Joined(arrays, axis), self._axes, *each
         )
         return whole, meta
 
@@ -212,7 +213,7 @@ class HostEngine:
             groups=self._slices,
             processes=processes_for(config.env, config.workers),
             resume=resume,
-            rules=Rules(**vars(config.settings.atari)),
+            rules=AtariRules(**vars(config.settings.atari)),
         )
         if folder is not None and self._logs_frames and config.checkpoint_interval_steps:
             log = FrameLog(folder / FRAMES, int(snapshots[0].agent_steps), segments)

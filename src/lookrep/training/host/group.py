@@ -17,7 +17,7 @@ from lookrep.replay.frames import HostFrames
 from lookrep.runs.frame_log import FrameLog
 from lookrep.targets import Schedule
 from lookrep.training.host.buffers import ObservationBuffer, packet_row, pinned_buffer, write_packet
-from lookrep.training.host.programs import DRAWN_STEPS, Programs, Snapshot, action_memory
+from lookrep.training.host.programs import DRAWN_STEPS, GroupPrograms, Snapshot, action_memory
 from lookrep.training.host.stopwatch import Stopwatch
 
 
@@ -47,7 +47,7 @@ class GroupRunner:
         config: RunConfig,
         spec: EnvSpec,
         schedule: Schedule,
-        programs: Programs,
+        programs: GroupPrograms,
         snapshot: Snapshot,
         pool: EnvPool,
         watch: Stopwatch,

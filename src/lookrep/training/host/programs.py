@@ -65,7 +65,7 @@ class PackedLearner(NamedTuple):
     replay: ReplayState
 
 
-class Programs(NamedTuple):
+class GroupPrograms(NamedTuple):
     """The compiled functions of one group. Low-precision copies of both networks' parameters are None where products
     are in full precision: then the parameters themselves are used."""
 
@@ -141,7 +141,7 @@ class GroupFunctions:
         return self.population.learn(self.remember(state, buffer), online, target)
 
 
-def compiler(functions: GroupFunctions, shapes: LearnerState) -> Callable[[], Programs]:
+def compiler(functions: GroupFunctions, shapes: LearnerState) -> Callable[[], GroupPrograms]:
     """Makes programs for one group after another: what is compiled for one is never another's."""
     agents, compute, low = shapes.agents, functions.agent.compute, functions.low_precision
     online, others = Packing(agents.online), Packing(_without_online(shapes))
@@ -200,8 +200,8 @@ def compiler(functions: GroupFunctions, shapes: LearnerState) -> Callable[[], Pr
         "measure": jax.jit(measure, donate_argnums=0),
     }
 
-    def compiled() -> Programs:
-        return Programs(
+    def compiled() -> GroupPrograms:
+        return GroupPrograms(
             pack=pack,
             unpack=unpack,
             observe=jax.jit(_fresh(observe), donate_argnums=(1, 2), keep_unused=True, **_low_latency()),

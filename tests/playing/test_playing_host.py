@@ -21,7 +21,7 @@ from lookrep import playing
 from lookrep.agents import Agent, AgentState
 from lookrep.cli import main
 from lookrep.config import AgentConfig, LearningConfig, NetworkConfig, ReplayConfig, RunConfig, TargetConfig
-from lookrep.envs import host as hosted
+from lookrep.envs import host as host_envs
 from lookrep.envs.host.serial import episode_seed
 from lookrep.networks import Network
 from lookrep.playing import host
@@ -82,7 +82,7 @@ class Few(Buttons):
 
 
 TRAIN = """
-train test_playing_hosted:Button --agent dqn --network mlp:16 --agents 2 --first-agent 4 --groups 2 --steps 1200
+train test_playing_host:Button --agent dqn --network mlp:16 --agents 2 --first-agent 4 --groups 2 --steps 1200
 --warmup-steps 200 --log-interval-steps 1200 --replay-capacity-steps 1000 --learning-rate 0.01 --discount 0.5
 --target-period-updates 5000 --quiet --out
 """
@@ -104,7 +104,7 @@ class Saved(NamedTuple):
 
 def fresh(folder: Path, config: RunConfig) -> Path:
     """A run of untrained networks: training takes long to compile."""
-    spaces = [hosted.check(game) for game in config.games]
+    spaces = [host_envs.check(game) for game in config.games]
     stack = (4,) if config.env.startswith("atari/") else ()
     shape = (*stack, *spaces[0].observation_shape)
     agent = Agent(config.settings, shape, max(s.num_actions for s in spaces))
@@ -213,7 +213,7 @@ def test_one_can_watch_how_far_the_episodes_are(run: Path, monkeypatch: pytest.M
 def test_episodes_are_not_those_of_the_training(run: Path) -> None:
     trained = playing.choose(playing.load(run), 4)
     seen = playing.record(trained, max_episodes=1, max_steps=1, epsilon=0, seed=trained.config.seed).observations[0]
-    env = hosted.make("test_playing_hosted:Button")
+    env = host_envs.make("test_playing_host:Button")
     assert env.reset(episode_seed(trained.config.seed, 4, 0))[2] != seen[2]
 
 
@@ -335,7 +335,7 @@ def test_an_environment_that_fails_is_one_line(
         body = json.loads(file.read_text())
         del body["crc32"], body["meta"]["settings"]["env"]
         file.write_text(json.dumps({**body, "crc32": checkpoint._manifest_crc(body)}))
-    config = json.loads((run / "config.json").read_text()) | {"env": "test_playing_hosted:Stuck"}
+    config = json.loads((run / "config.json").read_text()) | {"env": "test_playing_host:Stuck"}
     (tmp_path / "run" / "config.json").write_text(json.dumps(config))
     for command in (
         ["eval", "--trust", str(tmp_path / "run")],
@@ -344,7 +344,7 @@ def test_an_environment_that_fails_is_one_line(
         assert main(command) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1
-        assert error.startswith("lookrep: test_playing_hosted:Stuck failed for agent 4 in episode 0 (ZeroDivisionError")
+        assert error.startswith("lookrep: test_playing_host:Stuck failed for agent 4 in episode 0 (ZeroDivisionError")
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -372,7 +372,7 @@ def test_the_recording_is_the_game_that_these_actions_play(
     trained, recording = breakout
     assert recording.ends.any()
     assert recording.screens is not None
-    env = hosted.make("atari/Breakout")
+    env = host_envs.make("atari/Breakout")
     stacks = []
     for t, action in enumerate(recording.actions):
         if t == 0 or recording.ends[t - 1]:
