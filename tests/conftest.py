@@ -23,10 +23,16 @@ QUICK = {
 }
 os.environ |= QUICK  # before JAX is imported
 
-# What a shell or a CI service starts in the background may be deaf to Ctrl-C, and so would be all that tests start and
-# then interrupt.
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# What a shell (`nohup`, `&`) or a CI service starts may be deaf to some signals, and so would be all that tests start
+# and then interrupt.
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+    (signal.SIGHUP, signal.SIG_DFL),
+    (signal.SIGTERM, signal.SIG_DFL),
+):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, usual)
 
 
 @pytest.fixture(scope="session")
