@@ -75,4 +75,16 @@ def test_the_numbers_on_the_page_are_those_of_its_tables(script: Any) -> None:
                     for knob, sign in (("lookahead_updates", "K_L"), ("tau", "τ"), ("kappa", "κ"), ("networks", "k ="))
                     if sign in said
                 ]
+    shares = page.partition("| of all settings, % |")[2].partition("\n\n")[0].splitlines()[2:]
+    columns = ("paper, one space", "paper, two spaces", "Boyan", "Baird", "w → 2w", "on-policy", "off-policy, wide",
+               "off-policy, tall")  # fmt: skip
+    assert len(shares) == len(script.ROWS)
+    for line in shares:
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        method = name.replace("`", "").replace("minto, measured", "minto (measured)")
+        for column, cell in zip(columns, cells, strict=True):
+            if cell == "–":
+                assert (method, column) not in table
+            else:
+                assert 100 * float(table[method, column]["share"]) == pytest.approx(float(cell), abs=0.51)
     assert f"all {len(rows(ROOT / 'docs/results/exact/sweep.csv')):,} rows" in page

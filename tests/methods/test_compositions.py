@@ -133,6 +133,12 @@ def test_every_method_says_what_it_does_and_goes_into_a_program_with_others_of_i
     assert (configs.shared(runs[0]) == configs.shared(runs[1])) == (parts[0] == parts[1] and alike[0] == alike[1])
 
 
+@pytest.mark.parametrize("bootstrap", ["minto", "functional", "no-target"])
+def test_networks_that_bootstrap_from_each_other_read_nothing_else(bootstrap: str) -> None:
+    with pytest.raises(UserError, match=r"^(symmetric: each network bootstraps from the other|methods .* one sets)"):
+        configs.from_flat({"env": "a:b", "agent": "dqn", "method": f"{bootstrap}+symmetric"})
+
+
 @pytest.mark.parametrize("optimiser", ["reset-optimizer", "relative-adam"])
 def test_an_optimiser_that_begins_anew_at_turns_needs_some_that_are_apart(optimiser: str) -> None:
     def read(rule: str, **given: Any) -> configs.RunConfig:

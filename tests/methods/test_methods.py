@@ -18,7 +18,7 @@ import pytest
 import lookrep
 from lookrep import config as configs
 from lookrep import methods
-from lookrep.agents import Agent, AgentState, Numbers, numbers_of
+from lookrep.agents import Agent, AgentState, Numbers, Parts, numbers_of
 from lookrep.config import AgentConfig
 from lookrep.errors import UserError
 from lookrep.methods import optimisers
@@ -150,6 +150,7 @@ TABLE = [(preset, name) for preset in ("dqn", "c51", "qr-dqn") for name in METHO
 # IQN's head is QR-DQN's; where outputs of two networks meet, its fractions must be the same.
 ALIKE = (LONG, "growing", "dqn-pro", "reset-optimizer", "relative-adam")  # to hard or replicate, as far as heads go
 TABLE += [("iqn", name) for name in METHODS if name not in ALIKE]
+TABLE += [("double-dqn", name) for name in ("minto", "functional", "symmetric", "averaged")]
 LONGER = {LONG: 5 * UPDATES}  # a target step in ten updates
 
 
@@ -238,6 +239,21 @@ def test_averages_of_one_network_and_periods_that_do_not_grow_are_hard_copies() 
         assert Agent(settings(method), (probes.PLACES,), 2).schedule.period == PERIOD
     several = [Agent(settings(methods.averaged(k)), (probes.PLACES,), 2) for k in (1, 2)]
     assert [agent.same_shape for agent in several] == [True, False]
+
+
+def test_with_double_learning_each_network_of_a_symmetric_pair_chooses_for_itself() -> None:
+    """One state, two actions: w has 0.1 and 0.2, θ 0.6 and 0. By itself each would learn from the other's best."""
+    table = (lambda key: jnp.zeros((1, 2)), lambda w, x: (x @ w)[..., None])
+    config = dataclasses.replace(settings("symmetric", "double-dqn"), network=configs.preset("dqn").network)
+    agent = Agent(with_parts(config, kappa=0.0), (1,), 2, Parts(network=table))
+    w, theta, one = jnp.array([[0.1, 0.2]]), jnp.array([[0.6, 0.0]]), jnp.ones((1, 1))
+    batch = Batch(one, jnp.zeros(1, jnp.int32), jnp.zeros(1), jnp.full(1, DISCOUNT), one, jnp.zeros(1), jnp.ones(1))
+    seen = agent.turn_inputs(batch, jax.random.key(0))
+    for double, learned_from in ((True, 0.1), (False, 0.2)):
+        learning = dataclasses.replace(agent.settings.learning, double=double)
+        of = Agent(dataclasses.replace(agent.settings, learning=learning), (1,), 2, Parts(network=table))
+        loss = of.rule(numbers_of(of.settings)).distance.loss(theta, w, seen)
+        np.testing.assert_allclose(loss, 0.5 * (DISCOUNT * learned_from - 0.6) ** 2, atol=1e-6)
 
 
 def test_adams_clock_counts_from_the_last_turn() -> None:

@@ -120,12 +120,14 @@ def _rewarded(agent: "Agent", numbers: Numbers) -> distances.Distance:
     """The loss of a target that learns from rewards: its TD loss, bootstrapping from the online network, and κ times
     its squared distance from it in the value of the stored action (SGT2: Park et al., arXiv 2503.16700)."""
     head, target, online = agent.head, _outputs(agent, agent.target), _outputs(agent, agent.online)
+    double = agent.settings.learning.double  # then θ chooses, as w does in its own loss
 
     def loss(target_params: Any, online_params: Any, batch: Any) -> jax.Array:
         inputs, seen = batch
         out = agent.target.apply(agent.compute(target_params), inputs.observation, inputs.key)
-        out_t = online(online_params, inputs._replace(observation=seen.next_observation))
-        a_t = agent.values(out_t, inputs.legal).argmax(axis=-1)
+        after = inputs._replace(observation=seen.next_observation)
+        out_t = online(online_params, after)
+        a_t = agent.values(target(target_params, after) if double else out_t, inputs.legal).argmax(axis=-1)
         each = jax.vmap(head.loss)(out.per_action, out.taus, seen.action, seen.reward, seen.discount, out_t, a_t)
         pair = regularisers.Pair(out.per_action, online(online_params, inputs), seen.action, inputs.legal)
         return (seen.weight * (each + numbers.kappa * regularisers.values(head, pair))).mean()

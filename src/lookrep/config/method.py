@@ -63,6 +63,9 @@ def check_together(method: MethodConfig, target: Any, target_network: str) -> No
         raise UserError("averaged_networks: a turn cannot begin with a copy of several networks, see replicate_start")
     if method.symmetric and name != "replicate":
         raise UserError(f"symmetric: a target that learns from rewards takes gradient steps, --target {name} does not")
+    if method.symmetric and method.bootstrap != "target":
+        said = f"bootstrap = '{method.bootstrap}'"
+        raise UserError(f"symmetric: each network bootstraps from the other, so {said} does not go with it")
     if method.symmetric and several:
         raise UserError("symmetric: the target learns from rewards and one network, not from averaged_networks")
     if method.shared_trunk and (name not in ("hard", "polyak") or several):

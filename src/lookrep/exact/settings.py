@@ -83,7 +83,7 @@ def periods(settings: Settings) -> tuple[int, ...]:
     found: list[int] = []
     period = float(settings.lookahead_updates)
     for _ in range(settings.outer_iterations):
-        found.append(int(period))
+        found.append(round(period))
         period = min(period * settings.growth, float(settings.longest_period))
     return tuple(found)
 
