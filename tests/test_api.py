@@ -1,6 +1,7 @@
 """Training from Python: the page that a user reads first, parts of one's own, what is promised to be left alone."""
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import lookrep
 from lookrep import heads, targets
 from lookrep.cli import main
 from lookrep.errors import UserError
+from lookrep.training.fused import FusedEngine
 
 SMALL: dict[str, Any] = {
     "agents": 2, "steps": 800, "warmup_steps": 400, "replay_capacity_steps": 1000, "log_interval_steps": 200,
@@ -188,9 +190,39 @@ def test_an_exception_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run.q_values(NOTHING), whole.q_values(NOTHING))
 
 
+def test_an_error_before_the_first_checkpoint_leaves_a_run_that_begins_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within an interval the state has no rest: there is nothing to save. Rows are kept all the same."""
+    out, settings = tmp_path / "run", {"agent": "dqn", "network": "mlp:8", **SMALL}
+    advance = FusedEngine.advance
+
+    def interrupted(engine: FusedEngine, state: Any, until: int) -> Any:
+        if until == 600:
+            raise KeyboardInterrupt
+        return advance(engine, state, until)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FusedEngine, "advance", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            lookrep.train("minatar/breakout", out=out, **settings)
+    run = lookrep.load(out).resume()
+    assert [row["agent_steps"] for row in run.curves()[::2]] == [200, 400, 600, 800]
+    assert [row["agent_steps"] for row in lookrep.load(out / "before-restart-1").curves()[::2]] == [200, 400]
+    # Where there was a checkpoint, its loss is no such thing.
+    shutil.rmtree(out / "checkpoints")
+    with pytest.raises(UserError, match="has rows of metrics, but no checkpoint to go on from"):
+        lookrep.load(out).resume(steps=1000)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        ({"target": targets.averaged(10, 3)}, "what agents read: say method='averaged'"),
+        (
+            {"target": targets.replicate(10, 1, optax.sgd(0.1), axis_name="i")},
+            "target: axis_name = 'i' is for shard_map",
+        ),
         ({"agnets": 2}, "train: unknown setting 'agnets', did you mean 'agents'?"),
         ({"steps": 1e6 + 0.5}, "train: steps = 1000000.5: must be int"),
         ({"learning_rate": [1e-3, 1e-4]}, "learning_rate = [0.001, 0.0001]: must be one value, all agents have it"),

@@ -133,7 +133,8 @@ class Run:
             return [dict(row) for row in self._rows]
         assert self.folder is not None
         columns = metrics.read(self.folder)
-        return [dict(zip(columns, values, strict=True)) for values in zip(*map(list, columns.values()), strict=True)]
+        plain = [np.asarray(values).tolist() for values in columns.values()]  # numbers that JSON can hold, too
+        return [dict(zip(columns, values, strict=True)) for values in zip(*plain, strict=True)]
 
     def parameters(self, network: Which = "online") -> Any:
         """All agents' parameters as a tree of arrays [agents, …], as matrix products use them."""

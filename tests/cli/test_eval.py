@@ -186,9 +186,8 @@ def test_folders_without_a_run_or_a_checkpoint_are_named(
     young.mkdir()
     data = json.loads((run / "config.json").read_text())
     (young / "config.json").write_text(json.dumps(data))
-    assert complaint(young) == (
-        f"lookrep: {young} has no checkpoint yet: this run saves one every 250,000 steps, at its end and on Ctrl-C\n"
-    )
+    when = "this run saves one every 250,000 steps, at its end and when it is stopped"
+    assert complaint(young) == f"lookrep: {young} has no checkpoint yet: {when}\n"
     (young / "config.json").write_text(json.dumps({**data, "checkpoint_interval_steps": 0}))
     assert complaint(young) == f"lookrep: {young} has no checkpoint: it was told to save none\n"
 

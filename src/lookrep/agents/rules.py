@@ -30,7 +30,12 @@ def rule(agent: "Agent", part: Any) -> Callable[[Numbers], Any]:
     settings, method = agent.settings.target, agent.settings.method
     if part is not None:
         own = rule_of(part, agent)
-        if isinstance(own, (targets.Replicate, targets.Distilled)) and own.distance is None:
+        if isinstance(own, (targets.Averaged, targets.Distilled)):
+            several = "averaged" if isinstance(own, targets.Averaged) else "distilled"
+            raise UserError(f"target: a rule of several networks changes what agents read: say method='{several}'")
+        if getattr(own, "axis_name", None) is not None:
+            raise UserError(f"target: axis_name = {own.axis_name!r} is for shard_map: these agents share no gradients")
+        if isinstance(own, targets.Replicate) and own.distance is None:
             own = own.with_distance(agent.distance)
         return lambda numbers: own
     name, period = settings.target, _period(agent)

@@ -46,7 +46,7 @@ def load(run: str | Path, parts: Parts | None = None, *, trusted: bool = True) -
     folder = run / names.CHECKPOINTS
     if checkpoint.latest(folder) is None:
         every = config.checkpoint_interval_steps
-        when = f" yet: this run saves one every {every:,} steps, at its end and on Ctrl-C"
+        when = f" yet: this run saves one every {every:,} steps, at its end and when it is stopped"
         raise UserError(f"{run} has no checkpoint{when if every else ': it was told to save none'}")
     keys = jax.random.split(jax.random.key(0), config.agents)
     shapes: AgentState = jax.eval_shape(jax.vmap(agent.init), keys)

@@ -210,7 +210,8 @@ def never_saved(run: Path) -> bool:
 def set_aside(run: Path) -> Path | None:
     """Make room for the run to start again: what it has come to moves into a folder inside its own, which is a run to
     look at, with its settings. Where there is nothing but settings, nothing is moved."""
-    mine = [run / name for name in (names.METRICS, names.CHECKPOINTS, names.FRAMES) if (run / name).exists()]
+    moved = (names.METRICS, names.CHECKPOINTS, names.FRAMES, names.UNSAVED)
+    mine = [run / name for name in moved if (run / name).exists()]
     if not mine:
         return None
     numbers = itertools.count(1)

@@ -7,6 +7,7 @@ MANIFEST = "manifest.json"  # of a checkpoint, written last: one that has it is 
 FRAMES = "replay"  # emulators' frames, which checkpoints leave out
 EVENTS = "events.out.tfevents.*"
 WANDB = "wandb.id"  # of the run in Weights & Biases, where it is logged there
+UNSAVED = ".unsaved"  # an error ended the run before its first checkpoint: it can only start again
 LOCK = ".lock"  # held by the process that trains
 STUDY, POPULATIONS = "study.toml", "populations"  # a study's folder has its runs in the second
 

@@ -17,7 +17,7 @@ import numpy as np
 from lookrep import config as configs
 from lookrep import envs
 from lookrep.config import RunConfig
-from lookrep.runs import checkpoint, metrics, names, versions
+from lookrep.runs import checkpoint, folder, metrics, names, versions
 from lookrep.runs.metrics import MetricsWriter
 from lookrep.training import memory
 from lookrep.training.engines import Engine, make_engine
@@ -91,7 +91,7 @@ def prepare(runs: list[OpenRun]) -> Program:
 @memory.enough()
 def train(program: Program, stop: Stop, watch: Watch) -> int:
     """To the end, or until someone asks to stop; the step it came to. What goes wrong after a whole interval leaves a
-    checkpoint behind."""
+    checkpoint behind; what goes wrong before the first one, a mark that there is none."""
     runs, engine, config, state = program.runs, program.engine, program.config, program.state
     program.state = None  # its memory goes as the state moves on
     at_steps = runs[0].at_steps
@@ -150,6 +150,10 @@ def train(program: Program, stop: Stop, watch: Watch) -> int:
             if whole and any(run.saved_at < at_steps for run in runs):
                 with contextlib.suppress(Exception):  # what went wrong first is what is told
                     save(stopping=True)
+            for run in runs:
+                with contextlib.suppress(Exception):
+                    if run.out and not run.saved_at and folder.last_steps(run.out):
+                        (run.out / names.UNSAVED).touch()
             raise
         for i, run in enumerate(runs):
             if run.out is None:

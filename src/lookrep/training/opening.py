@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lookrep import config as configs
+from lookrep import envs
 from lookrep.agents import AgentState, Parts
 from lookrep.config import RunConfig
 from lookrep.errors import UserError
@@ -24,6 +25,7 @@ from lookrep.runs.frame_log import FramesDamaged
 from lookrep.runs.metrics import Mark
 from lookrep.training import memory
 from lookrep.training.engines import Engine, make_engine
+from lookrep.training.host.partition import resolved_groups
 
 
 @dataclass
@@ -154,7 +156,12 @@ def begun(
         run.refilled_at = meta.get("refilled_at", 0)
         run.notes += versions.other_interval(config, meta, out / names.CONFIG)
 
-    if checkpoint.any_in(out / names.CHECKPOINTS):
+    if (out / names.UNSAVED).exists() and not checkpoint.any_in(out / names.CHECKPOINTS):
+        run.notes.append(
+            f"{out} was ended by an error before its first checkpoint: it begins at step 0; what there was is in "
+            f"{folder.set_aside(out)}"
+        )
+    elif checkpoint.any_in(out / names.CHECKPOINTS):
         try:
             _, _, warning = checkpoint.first_intact(out / names.CHECKPOINTS, ready)
         except checkpoint.NoneIntact as error:
@@ -203,4 +210,6 @@ def _write_config(config: RunConfig, out: Path, *, new: bool = False, refilled_a
     if refilled_at:
         made_with["replay"] = f"filled again from step {refilled_at:,} on: its frames were damaged"
     data = configs.to_json(config) | {"versions": made_with}
+    if envs.on_host(config.env):
+        data["groups"] = resolved_groups(config)  # what is used, not "what suits"
     (write_new if new else write_whole)(out / names.CONFIG, json.dumps(data, indent=2) + "\n")

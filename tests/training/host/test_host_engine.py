@@ -283,7 +283,8 @@ def test_killed_and_resumed_a_run_ends_with_the_same_metrics(
 def test_any_number_of_groups_goes_on_to_the_same_metrics(whole: Path, tmp_path: Path) -> None:
     """From two groups to one, and to two again. (Groups of one agent differ in rounding.)"""
     out = tmp_path / "run"
-    assert session.start(dataclasses.replace(WALKS, steps=240), out, quiet=True)
+    assert session.start(dataclasses.replace(WALKS, steps=240, groups=None), out, quiet=True)
+    assert json.loads((out / "config.json").read_text())["groups"] == 2  # what suits four agents is written down
     for groups, steps in ((1, 440), (2, 800)):
         config = json.loads((out / "config.json").read_text()) | {"groups": groups}
         (out / "config.json").write_text(json.dumps(config))
