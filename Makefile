@@ -11,7 +11,7 @@ STUDIES := exact minatar-targets minatar-baselines minatar-kr minatar-recipe min
   minatar-small-targets minatar-distilled network-pairs paper-ablation paper-kr paper-norms paper-55 paper-readings \
   atari-parity
 
-.PHONY: help demo test smoke chaos fuzz lint types docs readme wheel clean
+.PHONY: help demo test smoke chaos fuzz torch lint types docs readme wheel clean
 
 help:
 	@echo "make demo   install, then the paper's two exact examples, a small study on MinAtar, and its report"
@@ -22,6 +22,7 @@ help:
 	@echo "make docs   the guides, reference and results as a site with search: out/site/index.html"
 	@echo "make readme README.md's commands as they stand, in a fresh copy and environment"
 	@echo "make wheel  the wheel in empty environments, alone and with [train]"
+	@echo "make torch  the recipe for PyTorch beside ours, with torch in an environment of its own"
 	@echo "make lint   ruff;  make types  mypy;  make clean  remove the environment"
 
 $(STAMP): pyproject.toml constraints.txt
@@ -59,6 +60,12 @@ chaos: $(STAMP)
 
 fuzz: $(STAMP)
 	LOOKREP_FUZZ=1200 $(BIN)/python -m pytest tests/test_fuzz.py tests/test_fuzz_commands.py
+
+# PyTorch is large, and lookrep itself is JAX: the recipe for it is tested in an environment of its own.
+torch:
+	$(PYTHON) -m venv out/torch
+	out/torch/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch --editable '.[test]'
+	out/torch/bin/python -m pytest tests/test_examples.py -k torch
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
