@@ -170,6 +170,14 @@ def test_nothing_is_said_and_nothing_global_is_changed(capfd: pytest.CaptureFixt
     assert said.out + said.err == ""
 
 
+def test_a_target_that_will_fall_behind_is_a_warning_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    starved: dict[str, Any] = {"agent": "dqn", "network": "mlp:8", "method": "paper-replicate"}
+    lookrep.train("minatar/breakout", **starved, **SMALL)
+    assert [(record.name, record.levelname) for record in caplog.records] == [("lookrep", "WARNING")]
+    assert "the target will fall behind" in caplog.text
+    assert "raise --replicate-updates" in caplog.text
+
+
 def test_an_exception_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     def fails(rows: Any) -> None:
         if rows[0]["agent_steps"] == 400:

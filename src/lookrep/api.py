@@ -4,6 +4,7 @@ Nothing is printed, no signal handler is installed and JAX's configuration is le
 written. The command line is a shell over the same parts.
 """
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from lookrep.methods import Method
 from lookrep.playing import Trained, evaluation
 from lookrep.runs import metrics, names, trust
 from lookrep.training import loop, memory, opening
+from lookrep.training.advice import Advice
 from lookrep.training.interrupt import Stop
 from lookrep.training.loop import Watch
 
@@ -223,7 +225,16 @@ class Run:
 
 
 def _trained(run: opening.OpenRun, on_row: Callable[[Rows], None] | None) -> Run:
-    watch = Watch()
+    """What the command would say on the terminal goes to the log: damage, a NaN, a target that falls behind."""
+    say, advice = logging.getLogger("lookrep").warning, Advice(run.config.settings)
+
+    def row(columns: dict[str, Any]) -> None:
+        if line := advice.on(columns):
+            say(line)
+
+    if not run.at_steps and (line := advice.at_start()):
+        say(line)
+    watch = Watch(note=say, row=row)
     if on_row is not None:
         # The rows as they are written, with whose they are.
         watch.rows = on_row

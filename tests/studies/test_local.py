@@ -24,8 +24,8 @@ from lookrep.cli import main
 from lookrep.errors import UserError
 from lookrep.runs import checkpoint
 from lookrep.runs import folder as runs
-from lookrep.studies import definition, folder, hardware
-from lookrep.studies.execute import growth, local, worker
+from lookrep.studies import definition, folder, hardware, plan
+from lookrep.studies.execute import growth, local, monitor, worker
 from lookrep.studies.execute import run as execute
 
 pytestmark = pytest.mark.usefixtures("quick_compilation")
@@ -86,6 +86,8 @@ def test_more_steps_go_on_where_the_replay_was_kept(
 def test_more_steps_train_again_where_the_replay_was_dropped(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, tmp_path / "copy")
     asked = dataclasses.replace(definition.load(whole), steps=8_000)
+    seen = [monitor.survey(tmp_path / "copy", steps, plan.every(tmp_path / "copy", asked)) for steps in (6_000, 8_000)]
+    assert [{row.state for row in rows} for rows in seen] == [{"finished"}, {"stopped"}]
     ways = growth.needed(tmp_path / "copy", [*POPULATIONS, "another--hard--0-1"], 8_000)
     assert ways == dict.fromkeys(POPULATIONS, "again")
     todo, jobs = execute.work(asked, tmp_path / "copy", execute.Options(), hardware.detect())

@@ -185,8 +185,8 @@ def _row(folder: Path, name: str, agents: int, total_steps: int) -> Row:
     state: State = "waiting"
     if runs.is_running(run):
         state = "running"
-    elif runs.finished(run):
-        state = "finished"
+    elif runs.finished(run) and runs.last_steps(run) >= total_steps:
+        state = "finished"  # one that others have outgrown is not: a later `study run` takes it further
     elif (lost := runs.lost_rows(run)) is not None:
         state, error = "failed", lost
     elif error is not None:
