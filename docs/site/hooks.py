@@ -15,6 +15,8 @@ from mkdocs.structure.files import File, Files
 ROOT = Path(__file__).parents[2]
 PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 REFERENCE = re.compile(r"<!-- reference: (.*) -->")  # in a checkout nothing is seen of it
+NUMBER = r"[−+]?\d[\d.]*(?: \d{3}(?!\d))*"  # 1 555 000
+WHOLE = re.compile(rf"<(pre|code)\b.*?</\1>|<[^>]*>|\[{NUMBER}, {NUMBER}\]|{NUMBER}(?:–{NUMBER})?(?: %)?", re.DOTALL)
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 
 
@@ -40,8 +42,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """A bar inside a table's code has a backslash, which Python-Markdown leaves there."""
-    return re.sub(r"<code>[^<]*</code>", lambda match: match[0].replace(r"\|", "|"), html)
+    """A bar inside a table's code has a backslash, which Python-Markdown leaves there. No line ends inside a number."""
+    html = re.sub(r"<code>[^<]*</code>", lambda match: match[0].replace(r"\|", "|"), html)
+    return WHOLE.sub(whole, html)
+
+
+def whole(match: re.Match[str]) -> str:
+    text = match[0]
+    return text if text[0] == "<" or not re.search("[ –]", text) else f'<span class="whole">{text}</span>'
 
 
 def linked(text: str, source: str) -> str:
