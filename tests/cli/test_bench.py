@@ -1,6 +1,7 @@
 """`lookrep bench`: flags that do not go together are one clear line, before anything is timed."""
 
 import json
+import re
 import sys
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 
 from lookrep.benchmarks import minatar
 from lookrep.cli import main
+from lookrep.cli.bench import Arguments
+from lookrep.cli.parsing import flags
 from lookrep.envs.host import atari_roms
 
 
@@ -28,6 +31,16 @@ def test_flags_that_make_no_sense_are_one_clear_line(
     assert out == ""
     assert words in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_help_has_a_sentence_for_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["bench", "--help"])
+    assert stop.value.code == 0
+    shown = " ".join(" ".join(line.strip("│ ") for line in capsys.readouterr().out.splitlines()).split())
+    for name, flag in flags(Arguments).items():
+        value = "" if flag.switch else r"(\[.*?\]\]|\S+) "  # [INT [INT ...]] or {f32,bf16}
+        assert re.search(rf" {name} {value}\w", shown), name
 
 
 def test_what_is_missing_is_said_before_anything_is_timed(

@@ -30,14 +30,17 @@ class Arguments:
     what: tyro.conf.Positional[Literal["minatar", "atari", "methods"]]
     """methods: each on MinAtar, relative to hard copy"""
     agents: tuple[int, ...] = ()
-    """population sizes to time instead of the default cases"""
+    """population sizes to time instead of the default cases, which on MinAtar have settings of their own"""
     agent: str = "c51"
     """on MinAtar"""
     method: tuple[str, ...] = ()
     """of methods: these instead of all, for instance minto no-target"""
     target: Literal["hard", "polyak", "replicate"] = "hard"
+    """how the target network follows; of methods, each has its own"""
     precision: Literal["f32", "bf16"] = "f32"
+    """what matrix products are computed in"""
     game: str = "breakout"
+    """one of MinAtar's (breakout, freeway …) or of Atari's (Pong, RoadRunner …)"""
     groups: int | None = None
     """parts of an Atari population that take turns (default: what training would choose)"""
     workers: int | None = None

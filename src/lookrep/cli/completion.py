@@ -1,5 +1,6 @@
-"""`lookrep completion`: a script by which a shell completes commands, flags and names. Flags are the commands' own;
-names of presets, methods and environments are added to what tyro writes, which takes any text for a path."""
+"""`lookrep completion`: a script by which a shell completes commands, flags, names and files. tyro writes it, from the
+commands' own flags; names of presets, environments, studies and the like, and words without a flag, are added to it.
+"""
 
 import contextlib
 import functools
@@ -22,12 +23,16 @@ from lookrep.config.method import Bootstrap, Regulariser
 from lookrep.config.schema import Head
 from lookrep.envs.names import MINATAR
 from lookrep.envs.spelling import COMMON
-from lookrep.studies.definition import SIZES
+from lookrep.studies.definition import SIZES, names
 
+Shell = Literal["bash", "zsh", "fish"]
+ENVIRONMENTS = (*MINATAR, *(f"atari/{game}" for game in SCORES), *COMMON)
+FILES = "__TYRO_COMPLETE_FILES__"  # at which a shell completes names of files and folders
+SHELLS = get_args(Shell)
 # Command → flag → names it may have. Others, such as my_rules:rule, can be typed all the same.
 NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     "train": {
-        "--env": (*MINATAR, *(f"atari/{game}" for game in SCORES), *COMMON),
+        "--env": ENVIRONMENTS,
         "--agent": AGENTS,
         "--method": methods.names(),
         "--target": get_args(TargetName),
@@ -39,17 +44,106 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
     "study plan": {"--size": SIZES},
     "study run": {"--size": SIZES},
 }
-# What the script's Python does with them. In fish it stands in double quotes: none here, nor $ or a backslash.
-SPECIFICATION = re.compile(r"^COMPLETION_SPEC = .*$", re.MULTILINE)
-ADD_NAMES = f"""
-for _command, _flags in {NAMES!r}.items():
-    _part = COMPLETION_SPEC
-    for _word in _command.split():
-        _part = _part['subcommands'][_word]
-    for _option in _part['options']:
-        for _flag in _option['flags']:
-            if _flag in _flags:
-                _option.update(type='choice', choices=_flags[_flag])"""
+# Added to the script's Python. bash makes three words of --target=hard. In fish all of it stands in double quotes: none
+# here, nor $ or a backslash.
+ADDED = """
+_NAMES, _PLACES = {names}, {places}
+_of_flags = get_completions
+
+
+def _prepare(part, command):
+    for option in part['options']:
+        option['description'] = ' '.join(option['description'].split())
+        for flag in option['flags']:
+            if flag in _NAMES.get(command, ()):
+                option.update(type='choice', choices=_NAMES[command][flag])
+    for name, inner in part['subcommands'].items():
+        _prepare(inner, (command + ' ' + name).strip())
+
+
+def _place(words, part):
+    # The command, how many words without a flag it has, and how many values its last flag may still have.
+    command, count, values = [], 0, 0
+    for word in words:
+        if word.startswith('-'):
+            known = [option for option in part['options'] if word in option['flags']]
+            takes = known and known[0]['type'] not in ('flag', 'boolean')
+            values = (float('inf') if known[0].get('nargs') in ('*', '+') else 1) if takes else 0
+        elif values:
+            values -= 1
+        elif word in part['subcommands']:
+            part = part['subcommands'][word]
+            command.append(word)
+        else:
+            count += 1
+    return ' '.join(command), count, values
+
+
+def get_completions(words, at, spec):
+    typed = words[at] if at < len(words) and words[at] != '=' else ''
+    before = [word for word in words[:at] if word != '=']
+    found = _of_flags([*before, typed], len(before), spec)
+    command, count, values = _place(before[1:], spec)
+    if values or typed.startswith('-') or command not in _PLACES:
+        return found
+    here = dict(enumerate(_PLACES[command])).get(count, ())
+    return [name for name in here if name == '{files}' or name.startswith(typed)] or found or ['{files}']
+
+
+_prepare(COMPLETION_SPEC, '')
+
+"""
+START = re.compile(r"^(?=if __name__ == )", re.MULTILINE)
+# Shell → what tyro writes → what stands there instead: folders and files are completed, also beside names.
+MENDED: dict[str, dict[str, str]] = {
+    "bash": {
+        "complete -F ": "complete -o bashdefault -o default -F ",  # where there are no matches: files, with their /
+        'COMPREPLY=($(compgen -f -- "$cur"))': "COMPREPLY=()",
+        '    matches+=("$completion")\n': f"""\
+    if [[ "$completion" == "{FILES}" ]]; then
+      compopt -o filenames 2>/dev/null
+      matches+=($(compgen -f -- "${{COMP_WORDS[COMP_CWORD]}}"))
+    elif [[ -n "$completion" ]]; then
+      matches+=("$completion")
+    fi
+""",
+    },
+    "zsh": {
+        '"$CURRENT"': '"$((CURRENT - 1))"',  # zsh counts from 1, the script's Python from 0
+        "  while IFS= read -r line; do\n": f"""\
+  local line files
+  while IFS= read -r line; do
+    [[ "$line" == "{FILES}" ]] && files=yes
+    [[ -z "$line" || "$line" == "{FILES}" ]] && continue
+""",
+        "  _describe 'lookrep completions' completion_array\n": """\
+  local none=1
+  (( $#completion_array )) && _describe 'lookrep completions' completion_array && none=0
+  [[ -n "$files" ]] && _files && none=0
+  return none
+""",
+    },
+    "fish": {
+        "set -l current (count $words)\n": "set -l current (count $words)\n    set -a words (commandline -ct)\n",
+        f"""\
+    if test "$results" = {FILES}
+        __fish_complete_path (commandline -ct)
+    else
+        for line in $results
+            printf "%s\\n" $line
+        end
+    end
+""": f"""\
+    for line in $results
+        if test "$line" = {FILES}
+            __fish_complete_path (commandline -ct)
+        else
+            printf "%s\\n" $line
+        end
+    end
+""",
+    },
+}
 
 
 @dataclass(frozen=True)
@@ -63,7 +157,7 @@ class Arguments:
     fish: lookrep completion fish > ~/.config/fish/completions/lookrep.fish
     """
 
-    shell: tyro.conf.Positional[Literal["bash", "zsh", "fish"]]
+    shell: tyro.conf.Positional[Shell]
 
 
 def main(argv: Sequence[str]) -> int:
@@ -78,7 +172,32 @@ def script(shell: str) -> str:
     words, config = ["--tyro-print-completion", shell], (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
     with contextlib.redirect_stdout(out), contextlib.suppress(SystemExit):
         tyro.cli(_commands(), prog="lookrep", args=words, config=config)
-    return SPECIFICATION.sub(lambda found: found[0] + ADD_NAMES, out.getvalue())
+    text = out.getvalue()
+    for written, mended in MENDED[shell].items():
+        text = text.replace(written, mended)
+    return START.sub(lambda _: added(), text, count=1)
+
+
+def added() -> str:
+    return ADDED.format(names=repr(NAMES), places=repr(places()), files=FILES)
+
+
+def places() -> dict[str, tuple[tuple[str, ...], ...]]:
+    """Command → what each of its words without a flag may be: names, files. Further ones are taken for files."""
+    from lookrep.analysis.figures import NAMES as FIGURES  # matplotlib and JAX: --help should not wait for them
+    from lookrep.exact.builtin import BUILDERS
+
+    study, files = (*names(), FILES), (FILES,)
+    return {
+        "train": (ENVIRONMENTS,),
+        "bench": (("minatar", "atari", "methods"),),
+        "study plan": (study,),
+        "study run": (study,),
+        "figure": (FIGURES, files),
+        "exact": ((*BUILDERS, FILES),),
+        "completion": (SHELLS,),
+        **dict.fromkeys(("eval", "play", "study status", "report", "parity"), (files,)),
+    }
 
 
 def _commands() -> Any:

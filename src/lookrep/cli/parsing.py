@@ -3,17 +3,18 @@ flags that are given twice); after it, its complaint becomes one line."""
 
 import contextlib
 import dataclasses
+import difflib
 import io
 import re
 import sys
 import types
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import tyro
 
-from lookrep.errors import UserError, hint
+from lookrep.errors import UserError
 
 T = TypeVar("T")
 
@@ -93,7 +94,7 @@ def spelt(words: Sequence[str], kind: type, prog: str) -> list[Piece]:
         typed, equals, value = word.partition("=")
         flag = known.get(typed.replace("_", "-"))
         if flag is None:
-            raise UserError(f"unknown option {typed}: {hint(typed, known, f'see {prog} --help')}")
+            raise UserError(f"unknown option {typed}: {_meant(typed, known) or f'see {prog} --help'}")
         if flag.switch:
             pieces.append(Piece(flag, (word,)))
             continue
@@ -125,6 +126,22 @@ def flags(kind: type) -> dict[str, Flag]:
                 names.append(f"--no-{flag.name.removeprefix('--')}")
             found |= dict.fromkeys(names, flag)
     return found
+
+
+def _meant(typed: str, known: Iterable[str]) -> str:
+    """The flag that is a few letters away, or begins with the same words: any other would be a guess. Empty if none.
+
+    >>> _meant("--agnets", ["--agents", "--env"]), _meant("--env-name", ["--env"]), _meant("--clip", ["--clip-rewards"])
+    ("did you mean '--agents'?", "did you mean '--env'?", "did you mean '--clip-rewards'?")
+    >>> _meant("--huber-threshold", ["--method", "--head"])
+    ''
+    """
+    word = typed.lstrip("-").replace("_", "-")
+    names = [name.removeprefix("--") for name in known if name.startswith("--")]
+    near = difflib.get_close_matches(word, names, n=1, cutoff=0.7)
+    begins = [name for name in names if f"{name}-".startswith(f"{word}-") or f"{word}-".startswith(f"{name}-")]
+    found = near or begins
+    return f"did you mean '--{found[0]}'?" if found else ""
 
 
 def _check_once(pieces: Sequence[Piece]) -> None:
