@@ -2,6 +2,7 @@
 
 import argparse
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -25,6 +26,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--only", default="", help="attacks with this in their names")
     parser.add_argument("--keep", type=Path, default=None, help="a folder for everything, which stays")
     given = parser.parse_args(words)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) == signal.SIG_IGN:  # by `nohup` or `&`: what is attacked would be deaf, too
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     seed = secrets.randbelow(10**6) if given.seed is None else given.seed
     with tempfile.TemporaryDirectory(prefix="chaos-") as temporary:
         folder = given.keep or Path(temporary)
