@@ -64,6 +64,9 @@ class Half:
         return targets.TargetState(middle, (), state.updates + 1)
 
 
+COUNTS = (lambda key: (jnp.ones((400, 8)), jnp.int32(0)), lambda params, x: x.reshape(len(x), -1) @ params[0])
+
+
 def test_the_first_page_works_as_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     observations = NOTHING
@@ -75,6 +78,11 @@ def test_the_first_page_works_as_it_is_written(tmp_path: Path, monkeypatch: pyte
     assert run.q_values(observations, "target").shape == (2, 3, 3)
     atoms, weights = run.distributions(observations)
     np.testing.assert_allclose((atoms * weights).sum(-1), run.q_values(observations), rtol=1e-4)
+    some = np.arange(3 * 400).reshape(3, 10, 10, 4) % 3 == 0
+    for dtype in (np.uint8, np.float64):  # bytes are no fractions of 255 where the environment gives bits
+        np.testing.assert_array_equal(run.q_values(some.astype(dtype)), run.q_values(some))
+    with pytest.raises(UserError, match="observations hold values that are not bool"):
+        run.q_values(some * 0.5)
     assert run.evaluate(episodes=2)["agents"][1]["agent"] == 1
     assert run.film("first.gif", max_steps=3).stat().st_size > 1000
     assert run.plot("curve.png").stat().st_size > 1000
@@ -194,7 +202,8 @@ def test_an_exception_leaves_a_run_that_can_be_resumed(tmp_path: Path) -> None:
     def told(rows: list[dict[str, Any]]) -> str:
         return json.dumps([{k: v for k, v in row.items() if k != "steps_per_second"} for row in rows])
 
-    assert told([json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()])
+    written = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    assert told(written) == told(whole.curves())
     np.testing.assert_array_equal(run.q_values(NOTHING), whole.q_values(NOTHING))
 
 
@@ -237,6 +246,7 @@ def test_an_error_before_the_first_checkpoint_leaves_a_run_that_begins_anew(
         ({"agent": "dqm"}, "agent 'dqm' is unknown: did you mean 'dqn'?"),
         ({"network": 3}, "network int: every agent starts from its own random numbers"),
         ({"network": equinox_torso(jax.random.key(0))}, "has parameters already"),
+        ({"network": COUNTS}, "network tuple: init gives an array of int32: all its arrays are learned"),
         ({"network": lambda key: 3}, "makes no module but int"),
         ({"network": (lambda key: 1.0, lambda p, x: x)}, "for one observation: give features"),
         ({"optimizer": 3}, "optimizer = 3: neither what is needed nor a function"),

@@ -279,14 +279,12 @@ def everything_changed() -> RunConfig:
             target_init="independent",
             replicate_optimizer="opt:make",
         ),
-        MethodConfig(
-            "mine", "online", "function", 0.5, "reset", symmetric=True, reset_period_updates=7, reset_updates=8
-        ),
+        MethodConfig("mine", "online", "function", 0.5, "reset", reset_period_updates=7, reset_updates=8),
     )
     return RunConfig("probes:Museum", "iqn", 4, 3, 2000, 5, 200, 400, 2, 1, 2, settings)
 
 
-NOT_WITH_OTHERS = ("averaged_networks", "shared_trunk", "replicate_spread_updates", "atari")
+NOT_WITH_OTHERS = ("averaged_networks", "shared_trunk", "symmetric", "replicate_spread_updates", "atari")
 
 
 def changed_fields(config: Any, default: Any) -> int:
@@ -298,7 +296,7 @@ def changed_fields(config: Any, default: Any) -> int:
 
 def test_json_gives_back_every_setting() -> None:
     config = everything_changed()
-    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 65
+    assert changed_fields(config, RunConfig("", settings=AgentConfig())) == 64
     assert configs.from_json(json.loads(json.dumps(configs.to_json(config)))) == config
 
 
@@ -406,3 +404,19 @@ def test_runs_that_differ_in_numbers_and_targets_alone_share_a_program() -> None
     assert configs.shared(one) == configs.shared(other)
     deeper = dataclasses.replace(one.settings, learning=dataclasses.replace(one.settings.learning, n_steps=5))
     assert configs.shared(one) != configs.shared(configs.replace(one, settings=deeper))
+
+
+@pytest.mark.parametrize("spread", [3, 250])
+def test_turns_that_are_spread_share_code_whatever_their_steps(spread: int) -> None:
+    """The default number of steps is no multiple of these."""
+    once, twice = (
+        configs.from_flat(
+            {"env": "minatar/breakout", "target": "replicate", "replicate_updates": steps}
+            | {"replicate_spread_updates": spread},
+            "test",
+        )
+        for steps in (spread, 2 * spread)
+    )
+    assert once.settings.target.replicate_updates == spread
+    assert configs.target_code(once) == configs.target_code(twice)
+    assert configs.shared(once) == configs.shared(twice)

@@ -2,6 +2,7 @@
 
     lookrep.targets, lookrep.distances, lookrep.losses    for agents of your own
     lookrep.train, lookrep.load                           for ours, with your parts
+    lookrep.exact                                         finite problems, solved exactly
     lookrep.methods                                       ways to stabilise bootstrapping, as compositions of parts
 
 Everything is imported when it is first used, so `import lookrep` and `lookrep --help` wait for nothing.
@@ -11,12 +12,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lookrep import distances, heads, losses, methods, targets
+    from lookrep import distances, exact, heads, losses, methods, targets
     from lookrep.api import Run, load, train
     from lookrep.errors import UserError
 
 __version__ = "0.1.0"
-__all__ = ["Run", "UserError", "__version__", "distances", "heads", "load", "losses", "methods", "targets", "train"]
+__all__ = [
+    "Run", "UserError", "__version__", "distances", "exact", "heads", "load", "losses", "methods", "targets", "train",
+]  # fmt: skip
 
 _FROM = {"Run": "lookrep.api", "load": "lookrep.api", "train": "lookrep.api", "UserError": "lookrep.errors"}
 

@@ -16,7 +16,7 @@ import numpy as np
 from lookrep import config as configs
 from lookrep import playing
 from lookrep.agents import Parts
-from lookrep.agents.parts import split
+from lookrep.agents.parts import PLACES, split
 from lookrep.config import RunConfig
 from lookrep.envs import spelling
 from lookrep.errors import UserError
@@ -102,9 +102,9 @@ def load(run: str | Path, *, trust: bool = False, **parts: Any) -> "Run":
     folder = Path(run)
     if not folder.is_dir():
         raise UserError(f"{folder}: there is no such run folder")
-    unknown = [name for name in parts if not hasattr(Parts(), name)]
+    unknown = [name for name in parts if name not in PLACES]
     if unknown:
-        raise UserError(f"'{unknown[0]}' is no part: give {', '.join(vars(Parts()))}")
+        raise UserError(f"'{unknown[0]}' is no part: give {', '.join(PLACES)}")
     return Run(configs.load(folder), folder, Parts(**parts), trust=trust)
 
 
@@ -214,12 +214,7 @@ class Run:
     def _outputs(self, observations: Any, network: Which) -> jax.Array:
         agent, params = self.agents.agent, self.parameters(network)
         apply = (agent.online if network == "online" else agent.target).apply
-        batch = jnp.asarray(observations)
-        shape = agent.observation_shape
-        if batch.shape[1:] != tuple(shape):
-            raise UserError(
-                f"observations have shape {list(batch.shape)}: must be [batch, {', '.join(map(str, shape))}]"
-            )
+        batch = _observed(observations, agent.observation_shape, np.dtype(self.agents.env.observation_dtype))
         outputs: jax.Array = jax.jit(jax.vmap(lambda p: apply(p, batch, None).per_action))(params)
         return outputs
 
@@ -241,6 +236,17 @@ def _trained(run: opening.OpenRun, on_row: Callable[[Rows], None] | None) -> Run
     program = loop.prepare([run])
     loop.train(program, Stop(), watch)
     return Run(run.config, run.out, run.parts, run.rows if run.out is None else None, run.agents)
+
+
+def _observed(observations: Any, shape: tuple[int, ...], dtype: np.dtype) -> jax.Array:
+    """A batch in the type that the environment gives: bytes, say, are read as fractions of 255 by the networks."""
+    given = np.asarray(observations)
+    if given.shape[1:] != tuple(shape):
+        raise UserError(f"observations have shape {list(given.shape)}: must be [batch, {', '.join(map(str, shape))}]")
+    batch = given.astype(dtype)
+    if dtype.kind != "f" and not np.array_equal(batch, given):
+        raise UserError(f"observations hold values that are not {dtype.name}, which is what this environment gives")
+    return jnp.asarray(batch)
 
 
 def _which(network: str) -> str:

@@ -175,3 +175,14 @@ def test_a_mistake_is_one_line_and_status_2(
     assert printed.err.count("\n") == 1
     assert printed.err.startswith("lookrep: ")
     assert complaint in printed.err
+
+
+def test_a_run_that_settles_in_spite_of_its_certificate_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """From equal networks `symmetric` never lets them part: the mode that diverges is not excited."""
+    steps = ["--lookahead-step-size", "4.7", "--replicate-step-size", "4.7"]
+    assert main(["exact", "boyan", "--method", "symmetric", *steps]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "does not converge; rate" in said
+    assert "this start seems to be one of the few that settle" in said
+    assert main(["exact", "baird", "--method", "td"]) == 0
+    assert "settle" not in capsys.readouterr().out

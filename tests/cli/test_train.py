@@ -283,6 +283,14 @@ def test_flags_change_the_settings_of_a_file(tmp_path: Path) -> None:
     assert arguments.run == configs.replace(config, seed=10)
 
 
+def test_another_number_of_agents_than_a_files_is_grouped_anew(tmp_path: Path) -> None:
+    """A run of environments on the host records the groups that suited its agents."""
+    config = configs.replace(parsed("atari/Pong", "--agents", "4"), groups=2)
+    (tmp_path / "config.json").write_text(json.dumps(configs.to_json(config)))
+    assert train._base(["--config", str(tmp_path)]) == config
+    assert train._base(["--config", str(tmp_path), "--agents", "3"]).groups is None
+
+
 def test_agents_can_be_counted_by_game(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from lookrep.training import session as run
 

@@ -20,6 +20,8 @@ def test_methods_add_up_and_contradictions_are_told() -> None:
     both = methods.named("minto+dqn-pro")
     assert (both.name, configs.preset("dqn", method=both).method.bootstrap) == ("minto+dqn-pro", "smaller")
     assert configs.preset("dqn", method=both).method.kappa == 5.0
+    with pytest.raises(UserError, match="one sets replicate_updates = what follows from other settings, the other 1"):
+        methods.named("paper-replicate+asymmetric")
     with pytest.raises(UserError, match=r"one sets bootstrap = 'smaller', the other 'online'"):
         methods.named("minto+functional")
     with pytest.raises(UserError, match=r"method 'mint' is unknown: did you mean 'minto'\?"):
@@ -54,7 +56,7 @@ def test_the_pages_agree_on_how_many_methods_there_are() -> None:
         text = " ".join((root / page).read_text().split())
         assert re.findall(r"(\w+) ways to stabilise bootstrapping", text) == [str(len(methods.names()))], page
     compared = {variant.name for variant in definition.load("minatar-methods", "full").variants}
-    assert compared == set(methods.names()) - {"plain", "frozen"}
+    assert compared == set(methods.names()) - {"plain", "frozen", "recipe"}
     studies = (root / "docs/studies.md").read_text()
     assert f"which of nineteen methods (all {len(methods.names())} but" in studies
     assert len(compared) == 19
@@ -69,6 +71,7 @@ FOLLOWING = {"learning_rate": 1e-3, "batch_size": 64, "target_period_updates": 5
         ("asymmetric", {"replicate_learning_rate": 1e-3, "replicate_batch_size": 64, "target_period_updates": 500}),
         ("symmetric", {"replicate_learning_rate": 1e-3, "replicate_batch_size": 64, "target_period_updates": 500}),
         ("paper-replicate", {"replicate_learning_rate": 1e-3, "replicate_batch_size": 64, "replicate_updates": 50}),
+        ("recipe", {"replicate_learning_rate": 1e-2, "replicate_batch_size": 512, "replicate_updates": 50}),
     ],
 )
 def test_what_a_method_derives_from_settings_follows_those_given_beside_it(

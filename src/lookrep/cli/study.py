@@ -183,14 +183,15 @@ def _plan(arguments: PlanArguments) -> int:
         "(--memory-gb for another size). Disk: metrics and networks at the end, and two checkpoints on the way."
     )
     machine = cost.TABLE["machines"][here.kind]
-    said = "Speeds were measured on" if cost.is_measured(study.environments, here) else "≈ An estimate, from speeds of"
-    console.print(f"{said} {machine['name']}, {machine['measured']} (docs/performance.md).")
+    console.print(
+        f"≈ An estimate, from speeds of Rainbow and C51 on Breakout with the usual networks, on {machine['name']}, "
+        f"{machine['measured']} (docs/performance.md). Other games, wider networks and some methods take longer."
+    )
     return 0
 
 
 def _plan_table(study: Study, populations: tuple[PlannedPopulation, ...], here: Hardware) -> Table:
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
-    measured = cost.is_measured(study.environments, here)
 
     def cells(part: list[PlannedPopulation]) -> list[str]:
         work = [plan.workload(study, population) for population in part]
@@ -201,7 +202,7 @@ def _plan_table(study: Study, populations: tuple[PlannedPopulation, ...], here: 
             f"{len(part):,}",
             f"{sum(p.agents for p in part):,}",
             f"{sum(p.agents for p in part) * study.steps:,}",
-            ("" if measured else "≈ ") + (_hours(seconds) if here.kind == "gpu" else duration(seconds)),
+            "≈ " + (_hours(seconds) if here.kind == "gpu" else duration(seconds)),
             _gigabytes(memory),
             _gigabytes(disk),
         ]

@@ -156,6 +156,8 @@ def _base(words: list[str]) -> RunConfig:
         return configs.load(Path(run))
     if file is not None:
         loaded = configs.load(Path(file), {} if agent or method else given)
+        if _given(words, "--agents") or _given(words, "--agents-per-game"):
+            loaded = dataclasses.replace(loaded, groups=None)  # what suited that many need not suit these
         env = _given(words, "--env") or loaded.env
         settings = configs.preset(agent, env) if agent else loaded.settings
         settings = configs.with_method(settings, method or "plain", given)

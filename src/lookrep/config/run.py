@@ -125,5 +125,7 @@ def _without_numbers(settings: AgentConfig) -> AgentConfig:
     for group in set(NUMBERS.values()):
         names = [name for name, of in NUMBERS.items() if of == group]
         defaults = {name: getattr(getattr(plain, group), name) for name in names}
+        if group == "target" and settings.target.replicate_spread_updates > 1:
+            defaults["replicate_updates"] = settings.target.replicate_spread_updates  # which must divide it
         settings = dataclasses.replace(settings, **{group: dataclasses.replace(getattr(settings, group), **defaults)})
     return settings

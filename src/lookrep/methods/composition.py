@@ -29,9 +29,8 @@ class Method:
             mine = merged.setdefault(group, {})
             for field, value in fields.items():
                 if mine.get(field, value) != value:
-                    raise UserError(
-                        f"method '{self.name}+{other.name}': one sets {field} = {mine[field]!r}, the other {value!r}"
-                    )
+                    one, two = map(_shown, (mine[field], value))
+                    raise UserError(f"method '{self.name}+{other.name}': one sets {field} = {one}, the other {two}")
                 mine[field] = value
         return Method(f"{self.name}+{other.name}", merged, f"{self.source}; {other.source}")
 
@@ -54,3 +53,7 @@ class Method:
             group: {field: value(seen) if callable(value) else value for field, value in fields.items()}
             for group, fields in found.items()
         }
+
+
+def _shown(value: Any) -> str:
+    return "what follows from other settings" if callable(value) else repr(value)

@@ -75,6 +75,19 @@ def paper_replicate() -> Method:
     return Method("paper-replicate", changes, "Asadi et al., ICML 2024, App. C")
 
 
+def recipe() -> Method:
+    """Replicate as it works on MinAtar and, as far as it was run, on Atari: K_R = 0.1·K_L, steps ten times as large as
+    the online network's, batches of 512 (docs/results/minatar.md; `--agent rainbow-lr` has these numbers).
+    """
+    changes = _target(
+        "replicate",
+        replicate_updates=_a_tenth_of_the_period,
+        replicate_learning_rate=lambda settings: 10 * settings.learning.learning_rate,
+        replicate_batch_size=512,
+    )
+    return Method("recipe", changes, "ours")
+
+
 def growing(first_updates: int = 25, factor: float | None = None, most_updates: int = 2_500) -> Method:
     """Hard copies with periods that grow geometrically, K_n ∝ γ^(−2n/3) (Weissmann et al., arXiv 2602.03911). Without
     a `factor`, γ is the discount of a single step.
@@ -89,7 +102,7 @@ def growing(first_updates: int = 25, factor: float | None = None, most_updates: 
 
 
 def asymmetric() -> Method:
-    """AGT2: after every update one gradient step of θ on ½(q_w(s, a) − q_θ(s, a))² (Park et al., arXiv 2503.16700).
+    """AGT2: after every update one gradient step of θ on (q_w(s, a) − q_θ(s, a))² (Park et al., arXiv 2503.16700).
 
     That is Replicate with K_L = K_R = 1 on the stored action, with the distance of the agent's head. Its batch is drawn
     anew, not the update's own. The paper's β, a factor on this loss, is `--replicate-learning-rate` relative to the
@@ -205,8 +218,8 @@ def relative_adam() -> Method:
 BUILDERS: dict[str, Callable[[], Method]] = {
     builder().name: builder
     for builder in (
-        plain, hard, polyak, frozen, replicate, paper_replicate, growing, asymmetric, symmetric, averaged, distilled,
-        shared_trunk, renewed, minto, no_target, functional, value_proximal, dqn_pro, chain, reset_optimizer,
+        plain, hard, polyak, frozen, replicate, paper_replicate, recipe, growing, asymmetric, symmetric, averaged,
+        distilled, shared_trunk, renewed, minto, no_target, functional, value_proximal, dqn_pro, chain, reset_optimizer,
         relative_adam,
     )
 }  # fmt: skip

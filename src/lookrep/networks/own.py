@@ -51,6 +51,12 @@ def network(thing: Any, head: HeadShape, observation_shape: tuple[int, ...]) -> 
         raise UserError(
             f"network {name} fails on observations of shape {seen.shape[1:]} ({in_short(error)})"
         ) from error
+    for leaf in jax.tree.leaves(jax.eval_shape(lambda k: pair.init(k, seen), key)):
+        if not _is_parameter(leaf):
+            raise UserError(
+                f"network {name}: init gives an array of {leaf.dtype}: all its arrays are learned, so they must be "
+                "floating-point; keep others in apply"
+            )
     whole = (1, head.actions, head.size)
     shape = getattr(out, "shape", None)
     if shape != whole and (shape is None or len(shape) != 2):

@@ -1,18 +1,16 @@
 """What a population costs in time, memory and disk, before it runs.
 
-Speeds come from `speeds.toml`, which says where and when each was measured; on other machines, and for environments
-that nobody has timed, they are estimates. What to train, and how it is cut into populations, is `plan`'s business.
+All of it is an estimate, from the speeds in `speeds.toml`, which says where and when each was measured: Rainbow and C51
+on Breakout, on two machines. What to train, and how it is cut into populations, is `plan`'s business.
 """
 
 import math
 import tomllib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Literal
 
 from lookrep.envs.names import MINATAR_CHANNELS
-from lookrep.studies.hardware import Hardware
 
 Suite = Literal["minatar", "atari", "gym", "own"]
 Kind = Literal["gpu", "cpu"]
@@ -74,12 +72,6 @@ def speed(suite: Suite, kind: Kind, agents: int) -> float:
         return float(known[low])
     share = math.log(agents / low) / math.log(high / low)
     return float(known[low] * (known[high] / known[low]) ** share)
-
-
-def is_measured(environments: Iterable[str], here: Hardware) -> bool:
-    """Whether the table is of this kind of machine and of these suites. No two CPUs are alike."""
-    on_it = here.kind == "gpu" and here.device == TABLE["machines"]["gpu"]["name"]
-    return on_it and not {suite(env) for env in environments} & set(TIMED_AS)
 
 
 def seconds(work: Workload, kind: Kind) -> float:

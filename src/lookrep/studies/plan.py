@@ -1,7 +1,8 @@
 """A study cut into populations: members with one static configuration train side by side, as many as memory allows.
 
-All variants differ in something that is compiled in, so a population has one variant. Its seeds are agents; Atari's
-engine also takes several games at once. Nothing is started here, and no engine is imported.
+A population has one variant. Its seeds are agents; Atari's engine also takes several games at once. Populations that
+differ in numbers and in their target update alone can be trained in one program (`bundles`). Nothing is started here,
+and no engine is imported.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -175,8 +176,8 @@ def bundles(
     usable_bytes: float,
     apart: Collection[str] = (),
 ) -> list[tuple[str, ...]]:
-    """Names of runs that may be trained in one program: on one device, alike but for their target update, at the same
-    step, with at most so many agents and bytes in all. Others are alone, and so are those in `apart`."""
+    """Names of runs that may be trained in one program: on one device, alike but for numbers and their target update,
+    at the same step, with at most so many agents and bytes in all. Others are alone, and so are those in `apart`."""
     found: dict[Any, list[list[str]]] = {}
     for name, run in runs.items():
         alone = name in apart or run.env.startswith(("atari/", "gym/")) or run.devices > 1
