@@ -14,7 +14,7 @@ Estimators and intervals are in `aggregate` and `bootstrap`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from lookrep.analysis.results import Results, StudyMember
 from lookrep.errors import UserError
 
 Axis = Literal["frames", "agent-steps", "gradient-steps"]
-AXES: tuple[Axis, ...] = get_args(Axis)
 FINAL_SHARE = 0.1  # of the study's steps, at its end
 POINTS = 100  # most points of a curve; longer ones are averaged over neighbouring intervals
 FRAMES_PER_STEP = {"atari": 4}  # frame skip; in every other suite a step is a frame

@@ -121,9 +121,9 @@ def _on_device(config: RunConfig) -> _Seat:
 
 
 def _on_host(config: RunConfig) -> _Seat:
-    each = [host_envs.check(name) for name in config.games]
-    spaces = each[0]._replace(num_actions=max(s.num_actions for s in each))
-    actions = np.repeat([s.num_actions for s in each], config.agents // len(each)).astype(np.int32)
+    spaces = host_envs.common_spec(config.games)
+    each = [host_envs.check(name).num_actions for name in config.games]
+    actions = np.repeat(each, config.agents // len(each)).astype(np.int32)
     stack = (spaces.frame_stack,) if spaces.frame_stack > 1 else ()
     return _Seat(spaces, (*stack, *spaces.observation_shape), actions if len(set(actions.tolist())) > 1 else None)
 

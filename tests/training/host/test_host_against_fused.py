@@ -25,7 +25,16 @@ DISCOUNT, WARMUP_STEPS, STEPS, ROW_STEPS = 0.9, 400, 2800, 700
 VALUES = {1: (-1.0, DISCOUNT * 1.0), 2: (DISCOUNT * DISCOUNT * 1.0, 1.0)}
 
 
-def config(env: str, **fields: Any) -> RunConfig:
+TARGETS = {
+    "hard": TargetConfig("hard", target_period_updates=25),
+    "replicate": TargetConfig(
+        "replicate", target_period_updates=25, replicate_updates=10, replicate_batch_size=16,
+        replicate_learning_rate=1e-2,
+    ),
+}  # fmt: skip
+
+
+def config(env: str, target: str, **fields: Any) -> RunConfig:
     """Noisy layers, prioritised replay, exploration: whatever draws random numbers."""
     base = preset("full-rainbow")
     settings = dataclasses.replace(
@@ -37,7 +46,7 @@ def config(env: str, **fields: Any) -> RunConfig:
         ),
         replay=dataclasses.replace(base.replay, replay_capacity_steps=2000, warmup_steps=WARMUP_STEPS),
         exploration=ExplorationConfig(epsilon_start=0.3, epsilon_end=1.0, epsilon_decay_steps=1),
-        target=TargetConfig("hard", target_period_updates=25),
+        target=TARGETS[target],
     )  # fmt: skip
     return RunConfig(env, "full-rainbow", agents=2, steps=STEPS, seed=2, settings=settings, **fields)
 
@@ -53,17 +62,18 @@ def trained(engine: Any) -> tuple[dict[str, Any], Any]:
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}, agents
 
 
-@pytest.fixture(scope="module")
-def on_host(quick_compilation: None) -> tuple[HostEngine, dict[str, Any], Any]:
-    engine = HostEngine(config("twins:Corridor", workers=0, groups=1))
+@pytest.fixture(scope="module", params=TARGETS)
+def on_host(request: pytest.FixtureRequest, quick_compilation: None) -> tuple[HostEngine, dict[str, Any], Any]:
+    engine = HostEngine(config("twins:Corridor", request.param, workers=0, groups=1))
     return engine, *trained(engine)
 
 
 def test_the_engine_on_the_host_does_what_the_fused_engine_does(
     on_host: tuple[HostEngine, dict[str, Any], Any],
 ) -> None:
-    _, rows, agents = on_host
-    expected, fused = trained(FusedEngine(config("twins:DeviceCorridor"), twins.DeviceCorridor()))
+    engine, rows, agents = on_host
+    target = engine.config.settings.target.target
+    expected, fused = trained(FusedEngine(config("twins:DeviceCorridor", target), twins.DeviceCorridor()))
     assert (rows["episodes"] > 0).all()
     assert_same(rows, expected)
     jax.tree.map(np.testing.assert_array_equal, agents, fused)
