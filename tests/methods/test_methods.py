@@ -146,7 +146,8 @@ def assert_same(found: Any, expected: Any, **tolerance: float) -> None:
 # `plain` is `hard` here, what `frozen` learns is its start's, and `renewed` is an engine's work.
 METHODS = [name for name in methods.names() if name not in ("plain", "frozen", "renewed")]
 LONG = ("paper-replicate", "recipe")  # replicate with numbers that take long: one head will do
-TABLE = [(preset, name) for preset in ("dqn", "c51", "qr-dqn") for name in METHODS if (preset == "dqn" or name not in LONG)]
+TABLE = [("dqn", name) for name in METHODS]
+TABLE += [(preset, name) for preset in ("c51", "qr-dqn") for name in METHODS if name not in LONG]
 # IQN's head is QR-DQN's; where outputs of two networks meet, its fractions must be the same.
 ALIKE = (*LONG, "growing", "dqn-pro", "reset-optimizer", "relative-adam")  # to hard or replicate, as far as heads go
 TABLE += [("iqn", name) for name in METHODS if name not in ALIKE]
