@@ -1,6 +1,5 @@
 """Plans: every member in exactly one population, none larger than memory allows, at a cost known beforehand."""
 
-import dataclasses
 import math
 import re
 from pathlib import Path
