@@ -6,8 +6,11 @@ for the number of comparisons in it. Scores are relative to the baseline's mean 
     python benchmarks/minatar_ranking.py studies/minatar-methods --times times.jsonl
 
 `times.jsonl` has a line {"method": NAME, "times_hard": T} for each variant: how long an agent step takes beside the
-baseline's, measured with nothing else on the device (`lookrep bench methods --json 2> times.jsonl`). Without it,
-there is no table by seconds: variants that share a program have no times of their own.
+baseline's, with the study's numbers, measured with nothing else on the device:
+
+    lookrep bench methods --study minatar-methods --json 2> times.jsonl
+
+Without it, there is no table by seconds: variants that share a program have no times of their own.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""What a method costs: learning cycles of a population with it, relative to those of hard copy, in turns.
+"""What a method costs: learning cycles of a population with it, relative to those of hard copy, in turns. Or what a
+study's variants cost, relative to its baseline.
 
 A cycle is `steps_per_update` steps of every agent and one update of each, with the target's turns spread over it. So a
 ratio is what a user pays, acting and environments included. On MinAtar, in the fused engine.
@@ -8,8 +9,8 @@ import contextlib
 import math
 import os
 import statistics
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 
@@ -17,10 +18,22 @@ from lookrep import methods
 from lookrep.benchmarks import minatar
 from lookrep.benchmarks.apart import TrialApart, started
 from lookrep.benchmarks.minatar import Case, Trial
+from lookrep.config import RunConfig
+from lookrep.envs import names as environments
+from lookrep.errors import UserError
+from lookrep.studies import plan
+from lookrep.studies.definition import Study
+from lookrep.studies.plan import PlannedPopulation
 
 BASELINE = "hard"
-# Resets are rare and long. A tenth of both numbers costs the same, and comes round within a timing.
-SCALED = {"renewed": methods.renewed(every_updates=1_000, updates=100)}
+
+
+class Comparison(NamedTuple):
+    """Runs by the names that their rows have as methods, what they are timed relative to, and where they are from."""
+
+    runs: Mapping[str, RunConfig]
+    baseline: RunConfig
+    source: Mapping[str, str]
 
 
 def default_names() -> tuple[str, ...]:
@@ -28,24 +41,44 @@ def default_names() -> tuple[str, ...]:
     return tuple(name for name in methods.names() if name != "plain")
 
 
-def run(cases: Sequence[Case], names: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """A row for each method, for one population after the other. On a GPU the programs of some are compiled side by
-    side, each in a process of its own; none runs while another one is timed."""
+def of_case(case: Case, names: Sequence[str]) -> Comparison:
+    """Methods with their own numbers, beside hard copy."""
+    return Comparison({name: minatar.config_of(case, name) for name in names}, minatar.config_of(case, BASELINE), {})
+
+
+def of_study(study: Study, variants: Sequence[str], game: str, agents: int) -> Comparison:
+    """A study's variants with the study's numbers, beside its baseline: what its populations run, but for the size."""
+    for env in study.environments:
+        if env not in environments.MINATAR:
+            raise UserError(f"study {study.name}: has {env}, and only studies of MinAtar are timed")
+
+    def run(variant: str) -> RunConfig:
+        population = PlannedPopulation((f"minatar/{game}",), variant, 0, agents)
+        return minatar.to_time(plan.run_config(study, population))
+
+    source = {"study": study.name, "size": study.size}
+    return Comparison({name: run(name) for name in variants}, run(study.baseline), source)
+
+
+def run(comparisons: Sequence[Comparison]) -> Iterator[dict[str, Any]]:
+    """A row for each run, one comparison after the other. On a GPU the programs of some are compiled side by side, each
+    in a process of its own; none runs while another one is timed."""
     some = max(1, (os.cpu_count() or 1) // 2) if jax.default_backend() == "gpu" else 1
-    for case in cases:
-        with _trials(case, (BASELINE,)) as (hard,):
+    for comparison in comparisons:
+        names = tuple(comparison.runs)
+        with _trials((comparison.baseline,)) as (baseline,):
             for first in range(0, len(names), some):
-                together = names[first : first + some]
-                with _trials(case, together) as trials:
-                    for trial in (hard, *trials):
+                together = {name: comparison.runs[name] for name in names[first : first + some]}
+                with _trials(tuple(together.values())) as trials:
+                    for trial in (baseline, *trials):
                         trial.ready()
-                    for name, trial in zip(together, trials, strict=True):
-                        yield {**_described(case), "method": name, **compared(trial, hard)}
+                    for (name, config), trial in zip(together.items(), trials, strict=True):
+                        ratios = compared(trial, config, baseline, comparison.baseline)
+                        yield {**comparison.source, **_described(config), "method": name, **ratios}
 
 
 @contextlib.contextmanager
-def _trials(case: Case, names: Sequence[str]) -> Iterator[Sequence[Trial | TrialApart]]:
-    configs = [minatar.config_of(case, SCALED.get(name, name)) for name in names]
+def _trials(configs: Sequence[RunConfig]) -> Iterator[Sequence[Trial | TrialApart]]:
     if jax.default_backend() != "gpu":
         yield [Trial(config) for config in configs]
         return
@@ -53,23 +86,33 @@ def _trials(case: Case, names: Sequence[str]) -> Iterator[Sequence[Trial | Trial
         yield trials
 
 
-def compared(trial: Trial | TrialApart, hard: Trial | TrialApart) -> dict[str, Any]:
-    """Both populations take turns; the ratio is that of neighbours in time."""
-    unit = math.lcm(trial.period_updates, hard.period_updates)
+def compared(
+    trial: Trial | TrialApart, config: RunConfig, baseline: Trial | TrialApart, its_config: RunConfig
+) -> dict[str, Any]:
+    """Both populations take turns; the ratio is that of neighbours in time, for as many agent steps."""
+    unit = math.lcm(trial.period_updates, baseline.period_updates)
     one_period = trial.seconds(trial.period_updates)
-    updates = max(1, round(minatar.SECONDS_A_REPEAT / hard.seconds(unit))) * unit
+    updates = max(1, round(minatar.SECONDS_A_REPEAT / baseline.seconds(unit))) * unit
     trial.seconds(updates)  # so many cycles may be another program
-    pairs = [(trial.seconds(updates), hard.seconds(updates)) for _ in range(minatar.REPEATS)]
-    ratios = [mine / its for mine, its in pairs]
+    pairs = [(trial.seconds(updates), baseline.seconds(updates)) for _ in range(minatar.REPEATS)]
+    mine, its = config.settings.learning, its_config.settings.learning
+    cycles, its_cycles = updates // mine.updates_in_a_row, updates // its.updates_in_a_row
+    steps = (its_cycles * its.steps_per_update) / (cycles * mine.steps_per_update)
+    ratios = [a / b * steps for a, b in pairs]
     return {
-        "cycle_microseconds": round(statistics.median(mine for mine, _ in pairs) / updates * 1e6, 1),
+        "cycle_microseconds": round(statistics.median(a for a, _ in pairs) / cycles * 1e6, 1),
         "times_hard": round(statistics.median(ratios), 2),
         "times_hard_spread": [round(min(ratios), 2), round(max(ratios), 2)],
-        "memory_times_hard": round(trial.kept_bytes / hard.kept_bytes, 2),
+        "memory_times_hard": round(trial.kept_bytes / baseline.kept_bytes, 2),
         "compile_seconds": round(trial.first_seconds - one_period, 1),
     }
 
 
-def _described(case: Case) -> dict[str, Any]:
-    """The case; `target` is the method's business."""
-    return {name: value for name, value in case._asdict().items() if name != "target"}
+def _described(config: RunConfig) -> dict[str, Any]:
+    """What a case says, but for the target, which is the method's business."""
+    return {
+        "agents": config.agents,
+        "agent": config.agent,
+        "precision": config.settings.network.precision,
+        "game": config.env.removeprefix("minatar/"),
+    }

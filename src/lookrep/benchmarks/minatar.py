@@ -20,11 +20,11 @@ from jax import lax
 import lookrep
 from lookrep import envs
 from lookrep.config import Precision, RunConfig, TargetName, preset, with_method
-from lookrep.methods import Method
 from lookrep.training.fused import FusedEngine
 
 REPEATS = 5
 SECONDS_A_REPEAT = 1.0
+WARMUP_STEPS = 1_000
 
 
 class Case(NamedTuple):
@@ -84,17 +84,32 @@ def compilers() -> int:
     return max(1, (os.cpu_count() or 1) // 3) if jax.default_backend() == "gpu" else 1
 
 
-def config_of(case: Case, method: str | Method = "plain") -> RunConfig:
-    """A run that nothing ends, with a short warm-up. Replicate without a method has the paper's K_R = 0.1·K_L."""
+def config_of(case: Case, method: str = "plain") -> RunConfig:
+    """A run to be timed. Replicate without a method has the paper's K_R = 0.1·K_L."""
     settings = preset(case.agent)
     settings = dataclasses.replace(
         settings,
-        replay=dataclasses.replace(settings.replay, warmup_steps=1_000),
         target=dataclasses.replace(settings.target, target=case.target),
         network=dataclasses.replace(settings.network, precision=case.precision),
     )
     settings = with_method(settings, "paper-replicate" if (case.target, method) == ("replicate", "plain") else method)
-    return RunConfig(f"minatar/{case.game}", case.agent, case.agents, steps=10**9, settings=settings)
+    return to_time(RunConfig(f"minatar/{case.game}", case.agent, case.agents, settings=settings))
+
+
+def to_time(config: RunConfig) -> RunConfig:
+    """The run as one that nothing ends, with a short warm-up. Resets are rare and long: a tenth of both their numbers
+    costs the same, and comes round within a timing."""
+    settings, method = config.settings, config.settings.method
+    cycle, period = settings.learning.steps_per_update, method.reset_period_updates
+    if period is not None:
+        part = next(part for part in range(10, 0, -1) if period % part == method.reset_updates % part == 0)
+        method = dataclasses.replace(
+            method, reset_period_updates=period // part, reset_updates=method.reset_updates // part
+        )
+    warmup_steps = min(settings.replay.warmup_steps, -(-WARMUP_STEPS // cycle) * cycle)
+    replay = dataclasses.replace(settings.replay, warmup_steps=warmup_steps)
+    settings = dataclasses.replace(settings, replay=replay, method=method)
+    return dataclasses.replace(config, steps=10**9 // cycle * cycle, settings=settings)
 
 
 class Trial:
@@ -104,8 +119,11 @@ class Trial:
         settings = config.settings
         self.engine = FusedEngine(config, envs.make(config.env))
         self.cycle_steps = settings.learning.steps_per_update
-        # Every timing has whole periods of the target, and of resets.
-        self.period_updates = math.lcm(settings.target.target_period_updates, settings.method.reset_period_updates or 1)
+        self.cycle_updates = settings.learning.updates_in_a_row
+        # Every timing has whole cycles, and whole periods of the target and of resets.
+        self.period_updates = math.lcm(
+            self.cycle_updates, settings.target.target_period_updates, settings.method.reset_period_updates or 1
+        )
         self.state = jax.block_until_ready(self.engine.advance(self.engine.init(), settings.replay.warmup_steps))
         self.first_seconds = self.seconds(self.period_updates)  # compiling included
         kept = self.state.agents._replace(online=None, optimizer=None)
@@ -115,9 +133,9 @@ class Trial:
         """It is, once it is made."""
 
     def seconds(self, updates: int) -> float:
-        """How long so many cycles take, each with one update of every agent."""
+        """How long the cycles take that have so many updates of every agent."""
         began = time.perf_counter()
-        until_steps = int(self.state.agent_steps) + updates * self.cycle_steps
+        until_steps = int(self.state.agent_steps) + updates // self.cycle_updates * self.cycle_steps
         self.state = jax.block_until_ready(self.engine.advance(self.state, until_steps))
         return time.perf_counter() - began
 

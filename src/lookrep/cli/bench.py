@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import tyro
 
-from lookrep.cli.parsing import parse
+from lookrep.cli.parsing import parse, spelt
 from lookrep.config import AGENTS, ReplayMemory
 from lookrep.errors import UserError
 
 if TYPE_CHECKING:
-    from lookrep.benchmarks.minatar import Case
+    from lookrep.benchmarks.methods import Comparison
+
+PROG = "lookrep bench"
 
 
 @dataclass(frozen=True)
@@ -28,13 +30,18 @@ class Arguments:
     """
 
     what: tyro.conf.Positional[Literal["minatar", "atari", "methods"]]
-    """methods: each on MinAtar, relative to hard copy"""
+    """methods: each on MinAtar, relative to hard copy, or a study's variants relative to its baseline"""
     agents: tuple[int, ...] = ()
-    """population sizes to time instead of the default cases, which on MinAtar have settings of their own"""
+    """population sizes to time instead of the default cases, which on MinAtar have settings of their own; of a study,
+    instead of its seeds"""
     agent: str = "c51"
     """on MinAtar"""
     method: tuple[str, ...] = ()
-    """of methods: these instead of all, for instance minto no-target"""
+    """of methods: these instead of all, for instance minto no-target; of a study, these variants"""
+    study: str | None = None
+    """of methods: the variants of this study of MinAtar, with the study's numbers"""
+    size: str = "gpu"
+    """of the study: smoke, laptop, gpu or full"""
     target: Literal["hard", "polyak", "replicate"] = "hard"
     """how the target network follows; of methods, each has its own"""
     precision: Literal["f32", "bf16"] = "f32"
@@ -66,15 +73,17 @@ COLUMNS = {
     "range": ("spread",),
     "of emulators alone": ("ratio_to_emulators",),
     "cycle, µs": ("cycle_microseconds",),
-    "× hard": ("times_hard",),
+    "× baseline": ("times_hard",),
     "range of ×": ("times_hard_spread",),
-    "memory × hard": ("memory_times_hard",),
+    "memory ×": ("memory_times_hard",),
     "compile, s": ("compile_seconds", "first_steps_seconds"),
 }
+WITH_STUDY = ("--study", "--size", "--method", "--game", "--agents", "--json")  # the rest is in its variants' settings
 
 
 def main(argv: Sequence[str]) -> int:
-    arguments = parse(Arguments, argv, "lookrep bench")
+    arguments = parse(Arguments, argv, PROG)
+    _check_study(arguments, [piece.flag.name for piece in spelt(argv, Arguments, PROG) if piece.flag is not None])
     if arguments.agent not in AGENTS:
         raise UserError(f"agent '{arguments.agent}' is unknown: choose from {', '.join(AGENTS)}")
     if any(n < 1 for n in arguments.agents):
@@ -89,19 +98,38 @@ def main(argv: Sequence[str]) -> int:
     envs.make(f"minatar/{arguments.game}")
     asked = minatar.Case(1, arguments.agent, arguments.target, arguments.precision, arguments.game)
     cases = [asked._replace(agents=n) for n in arguments.agents]
-    if arguments.what == "methods":
-        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # each method has a process of its own
-        return _methods(arguments, cases or [asked._replace(agents=512 if jax.default_backend() == "gpu" else 1)])
-    return _report(minatar.run(cases or minatar.default_cases(jax.default_backend())), arguments.json)
+    if arguments.what == "minatar":
+        return _report(minatar.run(cases or minatar.default_cases(jax.default_backend())), arguments.json)
+    from lookrep.benchmarks import methods
+
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # each method has a process of its own
+    if arguments.study is not None:
+        return _report(methods.run(_of_study(arguments, arguments.study)), arguments.json)
+    names = arguments.method or methods.default_names()
+    cases = cases or [asked._replace(agents=512 if jax.default_backend() == "gpu" else 1)]
+    return _report(methods.run([methods.of_case(case, names) for case in cases]), arguments.json)
 
 
-def _methods(arguments: Arguments, cases: "list[Case]") -> int:
-    from lookrep import methods
-    from lookrep.benchmarks import methods as timed
+def _check_study(arguments: Arguments, given: Sequence[str]) -> None:
+    """Refuse flags that a study leaves nothing to say for, and those that need one."""
+    if arguments.study is None:
+        if "--size" in given:
+            raise UserError("--size is that of a study: it goes with --study NAME")
+        return
+    if arguments.what != "methods":
+        raise UserError(f"--study: its variants are timed by {PROG} methods, not {PROG} {arguments.what}")
+    for flag in given:
+        if flag not in WITH_STUDY:
+            raise UserError(f"{flag} does not go with --study, whose variants have their own settings")
 
-    for name in arguments.method:
-        methods.named(name)
-    return _report(timed.run(cases, arguments.method or timed.default_names()), arguments.json)
+
+def _of_study(arguments: Arguments, name: str) -> "list[Comparison]":
+    from lookrep.benchmarks import methods
+    from lookrep.studies import choice
+
+    study = choice.chosen(name, arguments.size)  # whole: the baseline need not be one of those that are timed
+    variants = [variant.name for variant in choice.chosen(name, arguments.size, variants=arguments.method).variants]
+    return [methods.of_study(study, variants, arguments.game, n) for n in arguments.agents or (study.seeds,)]
 
 
 def _atari(arguments: Arguments) -> int:
@@ -148,11 +176,11 @@ def _print_table(report: dict[str, Any]) -> None:
     found = [_cells(row) for row in report["rows"]]
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for name in dict.fromkeys(name for cells in found for name in cells):
-        table.add_column(name, justify="left" if name in WORDS else "right")
+        table.add_column(name, justify="left" if name in WORDS else "right", overflow="fold")
     for cells in found:
         table.add_row(*cells.values())
     console = Console(highlight=False)
-    (console if console.is_terminal else Console(highlight=False, width=120)).print(table)
+    (console if console.is_terminal else Console(highlight=False, width=160)).print(table)
 
 
 def _cells(row: dict[str, Any]) -> dict[str, str]:
