@@ -20,6 +20,7 @@ MORE_BYTES = 2 << 30  # than at the start
 SECONDS = 30  # a case that takes longer hangs
 CHECKS = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture, HealthCheck.data_too_large]
 many = settings(max_examples=CASES, deadline=None, suppress_health_check=CHECKS, database=None)
+few = settings(many, max_examples=max(3, CASES // 20))  # where it takes seconds
 some = settings(many, max_examples=max(8, CASES // 6))  # where a case takes a tenth of a second
 
 

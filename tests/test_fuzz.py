@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import json
 import math
+import tomllib
 import typing
 import unicodedata
 from collections.abc import Callable
@@ -16,12 +17,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzzing import DEEP, answered, anything, bounds, files, likely, many, numbers, said, some, words  # noqa: F401 (a fixture)
+from fuzzing import (  # noqa: F401 (`bounds` is a fixture)
+    DEEP,
+    answered,
+    anything,
+    bounds,
+    few,
+    files,
+    likely,
+    many,
+    numbers,
+    said,
+    scalars,
+    some,
+    words,
+)
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from lookrep import config as configs
-from lookrep.analysis import results
+from lookrep.analysis import figures, sources, statistics
 from lookrep.cli import train
 from lookrep.config import RunConfig
 from lookrep.exact import problem_file
@@ -176,6 +191,8 @@ paths = st.sampled_from(
     damage=st.one_of(damages(), st.builds(lambda p, v: lambda d: dumped(changed(json.loads(d), p, v)), paths, anything))
 )
 @example(damage=lambda d: dumped(changed(json.loads(d), ("versions",), "x")))
+@example(damage=lambda d: dumped(changed(json.loads(d), ("agents",), 10**18)))
+@example(damage=lambda d: dumped(changed(json.loads(d), ("first_agent",), 2**32 - 1)))
 def test_any_damage_to_a_configuration(
     damage: Damage, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -186,7 +203,7 @@ def test_any_damage_to_a_configuration(
         lambda: configs.load(folder),
         lambda: runs.finished(folder),
         lambda: runs.never_saved(folder),
-        lambda: plan.from_config(folder.name, runs.planned(folder) or {}),
+        lambda: plan.from_config(folder.name, runs.planned(folder) or {}).members,
     ):
         answered(ask)
     with pytest.MonkeyPatch.context() as patch:
@@ -213,8 +230,9 @@ def row(agent: int, steps: int) -> dict[str, Any]:
     return counters | dict.fromkeys(metrics.MEASURES, 1.5) | {"diverged": False}
 
 
-ROWS = b"".join(json.dumps(row(agent, steps)).encode() + b"\n" for steps in (4000, 8000) for agent in (0, 1))
 STUDY = definition.narrow(definition.load("minatar-targets", "smoke"), environments=["breakout"], seeds=2)
+ENDS = (STUDY.steps // 2, STUDY.steps)
+ROWS = b"".join(json.dumps(row(agent, steps)).encode() + b"\n" for steps in ENDS for agent in (0, 1))
 
 
 def with_value(lines: bytes, number: int, name: str, value: Any) -> bytes:
@@ -242,10 +260,17 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+def computed(path: Path) -> None:
+    """What a report says, and which figures it would draw."""
+    found = sources.load(path)
+    statistics.headline(found, resamples=10)
+    figures.suitable(found)
+
+
 def looked_at(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Everything that reads a study without drawing it, or training."""
     before = files(study)
-    answered(lambda: results.load(study))
+    answered(lambda: computed(study))
     answered(lambda: monitor.survey(study, STUDY.steps, plan.every(study, STUDY)))
     said(["study", "status", str(study)], capsys)
     assert files(study) == before
@@ -286,6 +311,80 @@ def test_any_damage_to_a_studys_files(
 ) -> None:
     (path,) = list(study.rglob(f"*{name}"))[:1]
     harmed(path, damage, lambda: looked_at(study, capsys))
+
+
+groups = st.sampled_from([("settings",), *(("settings", name) for name in CONFIG["settings"])])
+
+
+def renamed(data: dict[str, Any], path: tuple[str, ...], name: str) -> dict[str, Any]:
+    """With the last word of a path misspelt."""
+    data = copy.deepcopy(data)
+    inner = data
+    for part in path[:-1]:
+        inner = inner[part]
+    inner[name] = inner.pop(path[-1])
+    return data
+
+
+@few
+@given(
+    path=paths | groups,
+    damage=st.builds(lambda v: lambda d, p: changed(d, p, v), anything)
+    | st.builds(lambda w: lambda d, p: renamed(d, p, w), words),
+)
+@example(path=("settings",), damage=lambda d, p: changed(d, p, 3))
+@example(path=("settings",), damage=lambda d, p: changed(d, p, None))
+@example(path=("settings",), damage=lambda d, p: changed(d, p, ["x"]))
+@example(path=("settings", "target"), damage=lambda d, p: changed(d, p, 1.5))
+@example(path=("settings", "method"), damage=lambda d, p: changed(d, p, ["x"]))
+@example(path=("settings", "target", "target"), damage=lambda d, p: renamed(d, p, "targte"))
+@example(path=("settings", "target", "replicate_updates"), damage=lambda d, p: changed(d, p, "x"))
+@example(path=("settings", "target", "replicate_updates"), damage=lambda d, p: renamed(d, p, "extra"))
+def test_a_report_of_any_damage_to_a_populations_settings(
+    path: tuple[str, ...],
+    damage: Callable[[dict[str, Any], tuple[str, ...]], Any],
+    study: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "page.html"
+    run = folders.populations(study)[-1]  # with Replicate
+    harmed(
+        run / "config.json",
+        lambda d: dumped(damage(json.loads(d), path)),
+        lambda: said(["report", str(study), "-o", str(out)], capsys),
+    )
+
+
+# ---- other software's logs
+
+SCORES = b"run,step,score,env,variant\n" + b"".join(
+    b"%s%d,%d,%g,Pong,%s\n" % (variant, run, step, level + run + step / 100, variant)
+    for variant, level in ((b"dqn", 10.0), (b"lr", 20.0))
+    for run in range(2)
+    for step in (10, 20, 30)
+)
+
+
+def with_cell(table: bytes, line: int, column: int, value: Any) -> bytes:
+    lines = [text.split(b",") for text in table.splitlines()]
+    lines[line][column] = (b"9" * 5000) if _has_huge(value) else str(value).encode("utf-8", "replace")
+    return b"\n".join(map(b",".join, lines))
+
+
+@many
+@given(
+    damage=damages()
+    | st.builds(lambda n, c, v: lambda d: with_cell(d, n, c, v), st.integers(0, 12), st.integers(0, 4), scalars)
+)
+@example(damage=lambda d: b"")
+@example(damage=lambda d: with_cell(d, 5, 1, "99999999999999999999"))
+@example(damage=lambda d: with_cell(d, 5, 2, 1e308))
+@example(damage=lambda d: with_cell(d, 1, 1, 3100))
+def test_any_damage_to_a_table_of_scores(damage: Damage, tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_bytes(damage(SCORES))
+    answered(lambda: computed(path))
 
 
 # ---- definitions
@@ -362,7 +461,7 @@ KEYS = [*problem_file.KEYS, "nonsense"]
     damage=st.one_of(
         damages(),
         st.builds(
-            lambda k, v: lambda d: toml_dumped(problem_file.tomllib.loads(d.decode()) | {k: v}),
+            lambda k, v: lambda d: toml_dumped(tomllib.loads(d.decode()) | {k: v}),
             st.sampled_from(KEYS),
             anything | st.lists(st.lists(numbers, max_size=3), max_size=3),
         ),

@@ -81,6 +81,8 @@ def test_bench_up_to_the_timing(what: str, more: list[str], capsys: pytest.Captu
        more=st.lists(words, max_size=3))  # fmt: skip
 @example(command="completion", more=["bash"])
 @example(command="study list", more=[])
+@example(command="train --resume x --steps", more=["9" * 5000])
+@example(command="study plan minatar-targets --seeds", more=["9" * 5000])
 def test_commands_that_print(
     command: str, more: list[str], capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -1,9 +1,11 @@
 """Readers that go away change nothing about what a command does; real pipes, a real terminal, a real full device."""
 
+import json
 import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +54,45 @@ def test_messages_on_a_full_disk_are_dropped(monkeypatch: pytest.MonkeyPatch) ->
     with open("/dev/full", "w") as full:
         monkeypatch.setattr(sys, "stderr", full)
         assert main(["trian"]) == 2
+
+
+def closed(streams: str, *words: str, environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """A command of which a shell has closed some streams."""
+    command = ["sh", "-c", f'exec "$@" {streams}', "sh", *LOOKREP, *words]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, timeout=300)
+
+
+@pytest.mark.parametrize("streams", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_streams_that_were_never_open_change_no_answer(streams: str, quick_compilation: dict[str, str]) -> None:
+    done = closed(streams, "study", "list", environment=quick_compilation)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert bool(done.stdout) == (streams == "2>&-")
+    assert closed(streams, "study", "lst", environment=quick_compilation).returncode == 2
+
+
+def test_training_goes_on_where_both_streams_were_closed(tmp_path: Path, quick_compilation: dict[str, str]) -> None:
+    """And no file gets the number of one of them: native code writes there."""
+    flags = ["--agent=dqn", "--steps=400", "--warmup-steps=200", "--log-interval-steps=200", "--batch-size=4",
+             "--network=mlp:8", "--replay-capacity-steps=400"]  # fmt: skip
+    out = tmp_path / "run"
+    done = closed(">&- 2>&-", "train", "minatar/breakout", *flags, f"--out={out}", environment=quick_compilation)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    rows = map(json.loads, (out / "metrics.jsonl").read_text().splitlines())
+    assert [row["agent_steps"] for row in rows] == [200, 400]
+
+
+def test_a_closed_streams_number_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = os.dup(2)
+    monkeypatch.setattr(sys, "stderr", None)
+    os.close(2)
+    try:
+        with outlets():
+            print("a line", file=sys.stderr, flush=True)
+            assert os.path.samestat(os.fstat(2), os.stat(os.devnull))
+            assert os.get_inheritable(2)
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def test_a_list_cut_by_head_is_no_error() -> None:

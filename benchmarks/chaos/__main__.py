@@ -79,13 +79,14 @@ def attacks(world: World, short: bool) -> list[tuple[str, Attack]]:
             found.append((f"folder {how} under way, {subject.name}", times(1, partial(_gone, subject, how))))
     for name in signals.ASKING:
         found.append((f"{name}, MinAtar", times(1, partial(_asked, one, name))))
-    for subject in (pong, study, joint):
-        found.append((f"SIGINT, {subject.name}", times(1, partial(_asked, subject, "SIGINT"))))
+    for subject, names in ((pong, ("SIGINT",)), (joint, ("SIGINT",)), (study, signals.ASKING)):
+        for name in names:
+            found.append((f"{name}, {subject.name}", times(1, partial(_asked, subject, name))))
     return [
         *found,
-        ("SIGHUP, study", times(1, partial(_asked, study, "SIGHUP"))),
         ("closed terminal", times(2, lambda w, rng: signals.closed_terminal(w, one, rng))),
-        ("broken pipe", times(2, lambda w, rng: signals.broken_pipe(w, one, rng))),
+        ("broken pipe, MinAtar", times(2, lambda w, rng: signals.broken_pipe(w, one, rng))),
+        ("broken pipe, study", times(1, lambda w, rng: signals.broken_pipe(w, study, rng))),
         ("a reader that goes away, study list", times(2, signals.list_into_head)),
         ("two resumes", times(3, lambda w, rng: writers.two_resumes(w, one, rng))),
         ("two starts", times(3, lambda w, rng: writers.two_starts(w, one, rng))),

@@ -10,7 +10,10 @@ from pathlib import Path
 
 from chaos.world import Subject, World, check, checkpoints, one_line, rows, same, until
 
-OF_A_RUN = ("checkpoints/*/manifest.json", "checkpoints/*/arrays.bin", "metrics.jsonl", "config.json", ".lock")
+OF_A_RUN = (
+    "checkpoints/*/manifest.json", "checkpoints/*/arrays.bin", "metrics.jsonl", "config.json", ".lock",
+    "events.out.tfevents*",
+)  # fmt: skip
 FILES = {
     "MinAtar": OF_A_RUN,
     "Atari": (*OF_A_RUN, "replay/*.seg"),
@@ -58,8 +61,10 @@ def one(world: World, subject: Subject, kind: str, rng: random.Random) -> int:
         way_out = "--restart" in said or (victim.name in ("config.json", "study.toml") and victim.name in said)
         check(way_out, f"{what}: no way out: {found}")
     if not subject.alone:
-        status = world.run(["study", "status", str(out)])
-        check(status.status in (0, 2), f"{what}: {status}")
+        for look in (["study", "status", str(out)], ["report", str(out)]):
+            seen = world.run(look)
+            if seen.status:
+                one_line(seen)
     return 1
 
 

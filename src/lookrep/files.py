@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FIGURE_FORMATS = ("png", "pdf", "svg")
+MOST_DIGITS, DEEPEST = 100, 100  # of a whole number, and of tables and lists in each other, in TOML
 
 
 def from_json(text: str | bytes) -> Any:
@@ -40,12 +41,28 @@ def json_object(path: Path) -> dict[str, Any]:
 
 
 def from_toml(text: str, where: str) -> dict[str, Any]:
-    """A TOML table; one line about `where` if it is none."""
+    """A TOML table; one line about `where` if it is none, or has what Python cannot print."""
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         said = "nested too deeply" if isinstance(error, RecursionError) else " ".join(str(error).split())
         raise UserError(f"{where}: not readable as TOML ({said})") from None
+    _check_printable(table, where, 0)
+    return table
+
+
+def _check_printable(value: Any, where: str, depth: int) -> None:
+    """Whole numbers in hexadecimal, and dotted keys, have no bounds of their own."""
+    if depth > DEEPEST:
+        raise UserError(f"{where}: not readable as TOML (nested too deeply)")
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            _check_printable(entry, f"{where}: {key}" if depth == 0 else f"{where}.{key}", depth + 1)
+    elif isinstance(value, list):
+        for entry in value:
+            _check_printable(entry, where, depth + 1)
+    elif isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
+        raise UserError(f"{where}: a whole number is too large: it has more than {MOST_DIGITS} digits")
 
 
 @contextlib.contextmanager

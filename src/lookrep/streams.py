@@ -42,16 +42,29 @@ class Outlet:
                 raise UserError(f"cannot write the output: {error.strerror or error}") from None
 
 
+def _nowhere(number: int) -> TextIO:
+    """In the place of a stream that was closed from the start."""
+    try:
+        os.fstat(number)
+    except OSError:  # else the next file opened would get this number, and what native code has to say would be in it
+        os.dup2(os.open(os.devnull, os.O_RDWR), number)  # the first that is free: this one, or standard input's
+        os.set_inheritable(number, True)
+        return open(number, "w", closefd=False)
+    return open(os.devnull, "w")
+
+
 @contextlib.contextmanager
 def outlets() -> Iterator[None]:
     """Within this block a reader that goes away changes neither what is done nor the exit status. Results that cannot
-    be written for another reason are one line."""
+    be written for another reason are one line. A stream that was closed from the start (`2>&-`) goes nowhere."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = Outlet(before[0], optional=False), Outlet(before[1], optional=True)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(UserError):  # a command that must know flushes by itself
-            sys.stdout.flush()
-        sys.stderr.flush()
-        sys.stdout, sys.stderr = before
+    with contextlib.ExitStack() as opened:
+        out, err = (stream or opened.enter_context(_nowhere(number)) for number, stream in enumerate(before, 1))
+        sys.stdout, sys.stderr = Outlet(out, optional=False), Outlet(err, optional=True)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(UserError):  # a command that must know flushes by itself
+                sys.stdout.flush()
+            sys.stderr.flush()
+            sys.stdout, sys.stderr = before

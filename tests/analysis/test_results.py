@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lookrep import config as configs
 from lookrep.analysis import results
+from lookrep.analysis.scores import target_settings
 from lookrep.errors import UserError
 from lookrep.runs import folder as run_folder
 from lookrep.runs import metrics
@@ -178,6 +180,31 @@ def test_damaged_files_are_named(out: Path) -> None:
     (run / "config.json").write_text("{")
     with pytest.raises(UserError, match=r"config\.json: not readable as JSON"):
         results.load(out)
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        (None, "settings: expected an object, got None"),
+        ({"target": 1.5}, "settings: target: expected an object, got 1.5"),
+        ({"target": {"targte": "hard"}}, "settings: target: unknown field 'targte', did you mean 'target'?"),
+        ({"target": {"replicate_updates": "x"}}, "settings: target: replicate_updates = 'x': must be int"),
+        ({"method": ["x"]}, "settings: method: expected an object, got ['x']"),
+    ],
+)
+def test_damaged_settings_are_named(out: Path, settings: Any, complaint: str) -> None:
+    run = population(out, "atari_Pong--lr--0-2", {"env": "atari/Pong", "agents": 3, "settings": settings}, [])
+    with pytest.raises(UserError) as caught:
+        results.load(out)
+    assert str(caught.value) == f"{run / 'config.json'}: {complaint}"
+
+
+def test_settings_that_a_population_leaves_out_are_those_of_the_study(out: Path) -> None:
+    settings = {"target": {"target": "replicate", "target_period_updates": 7}}
+    population(out, "atari_Pong--lr--0-2", {"env": "atari/Pong", "agents": 3, "settings": settings}, [])
+    found = target_settings(results.load(out), "lr")
+    assert found["target_period_updates"] == 7
+    assert found["replicate_updates"] == configs.preset("rainbow", "atari/Pong").target.replicate_updates
 
 
 def test_an_exact_study_has_no_members(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ class Arguments:
         ("--env=a here --low -1e-3", Arguments("here", env=("a",), low=-1e-3)),
         ("here --env a b --no-film -o there", Arguments("here", env=("a", "b"), film=False, out=Path("there"))),
         ("here --env=--a", Arguments("here", env=("--a",))),
+        (f"{'a' * 200} --env {'b' * 200}", Arguments("a" * 200, env=("b" * 200,))),
     ],
 )
 def test_words_as_people_write_them(typed: str, meant: Arguments) -> None:
@@ -54,6 +55,10 @@ def test_words_as_people_write_them(typed: str, meant: Arguments) -> None:
         ("here -q", "unknown option -q: see look --help"),
         ("here --steps --quiet", "--steps needs a value"),
         ("here --steps 1.5", "1.5"),
+        ("here --steps " + "9" * 5000, "--steps = 9999999999…9999999999 has more than 100 digits or letters"),
+        ("here --sizes 1 " + "x" * 5000, "--sizes = xxxxxxxxxx…xxxxxxxxxx has more than 100 digits or letters"),
+        ("here --steps 1e200", "--steps = 1e200 has more than 100 digits or letters"),
+        ("here --low=-" + "9" * 101, "--low = -999999999…9999999999 has more than 100 digits or letters"),
     ],
 )
 def test_what_cannot_be_meant(typed: str, said: str) -> None:
@@ -73,6 +78,8 @@ def test_what_cannot_be_meant(typed: str, said: str) -> None:
         ("report no/study --variant hard --variant polyak", "--variant is given twice: write --variant hard polyak"),
         ("eval no/run --episods 3", "did you mean '--episodes'?"),
         ("play no/run --video a.gif --max-step 3", "did you mean '--max-steps'?"),
+        ("train --resume no/run --steps " + "9" * 5000, "--steps = 9999999999…9999999999 has more than 100 digits"),
+        ("bench " + "x" * 5000, "what = xxxxxxxxxx…xxxxxxxxxx has more than 100 digits or letters"),
         ("exact baird --kapa 3", "did you mean '--kappa'?"),
         ("train minatar/breakout --agnets 2", "unknown option --agnets: did you mean '--agents'?"),
         ("train minatar/breakout --clip", "unknown option --clip: did you mean '--clip-rewards'?"),

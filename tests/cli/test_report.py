@@ -1,5 +1,7 @@
 """`lookrep report` turns a study's folder into a page, says where it is and how large, and complains in one line."""
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,27 @@ def test_a_large_page_is_called_large(
     monkeypatch.setattr(report, "LARGE_BYTES", 10_000)
     assert main([str(study), "-o", str(tmp_path / "page.html")]) == 0
     assert "larger than" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("[" * 3000 + "]" * 3000, "not readable as JSON (nested too deeply)"),
+        ("", "not readable as JSON"),
+        ("[]", "must hold one JSON object"),
+        ("{}", "not what a study of kind 'exact' writes"),
+        ('{"value_true": [1' + "0" * 400 + "]}", "not what a study of kind 'exact' writes"),
+    ],
+)
+def test_a_damaged_solution_is_named_in_one_line(study: Path, tmp_path: Path, text: str, complaint: str) -> None:
+    folder = tmp_path / "study"
+    shutil.copytree(study, folder)
+    path = min((folder / "exact").glob("*.json"))
+    solved = json.loads(path.read_text())
+    path.write_text(json.dumps(solved | json.loads(text)) if "value_true" in text else text)
+    with pytest.raises(UserError) as caught:
+        main([str(folder)])
+    assert str(caught.value).startswith(f"{path}: {complaint}")
 
 
 def test_complaints_are_one_line(study: Path, tmp_path: Path) -> None:

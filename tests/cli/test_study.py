@@ -48,8 +48,7 @@ def test_every_built_in_study_plans_in_every_size(name: str, size: str, capsys: 
         study = definition.load(name, size)
         runs = len(study.environments) * len(study.variants) * study.seeds
         assert numbers(text, "all")[1:3] == [f"{runs:,}", f"{runs * study.steps:,}"]
-        # All their environments have been timed on an H200; nobody knows the machine you are on.
-        assert ("An estimate" in text) == (size in ("smoke", "laptop"))
+        assert "≈ An estimate" in text
 
 
 def test_the_plan_of_paper_55_is_what_eight_gpus_do_in_days(capsys: pytest.CaptureFixture[str]) -> None:

@@ -233,7 +233,9 @@ def test_the_first_sample_is_the_papers_example() -> None:
         ("lookahead_step_size = 0.1", 'lookahead_step_size = "fast"', "solver.lookahead_step_size: 'fast'"),
         ("lookahead_step_size = 0.1", "lookahead_step_size = 0", "solver.lookahead_step_size: 0.0 is not a positive"),
         ("[0.1, 0.05]", "[0.1]", "solver.replicate_step_size: 1 entries for replicate_updates = 2"),
-        ("[solver]", "[solver", "is not TOML"),
+        ("iterations = 10", f"iterations = 0x{'f' * 6000}", "solver.outer_iterations: a whole number is too large: it"),
+        ("discount = 0.5", f"discount = 0x{'f' * 6000}", "discount: a whole number is too large: it has more than 100"),
+        ("[solver]", "[solver", "not readable as TOML"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_file_and_field(tmp_path: Path, old: str, new: str, complaint: str) -> None:

@@ -284,6 +284,7 @@ DAMAGE = {
     "arrays gone": lambda path: (path / "arrays.bin").unlink(),
     "manifest empty": lambda path: (path / "manifest.json").write_text(""),
     "manifest cut short": lambda path: cut_short(path / "manifest.json"),
+    "manifest nested too deeply": lambda path: (path / "manifest.json").write_text("[" * 3000 + "]" * 3000),
     "manifest of something else": lambda path: (path / "manifest.json").write_text("[]"),
     "a digit in the manifest": lambda path: (path / "manifest.json").write_text(
         (path / "manifest.json").read_text().replace("20", "21", 1)

@@ -361,6 +361,17 @@ def test_on_resume_tensorboard_forgets_what_was_cut_away(tmp_path: Path) -> None
     assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 3
 
 
+@pytest.mark.parametrize("name", ["{second} (1)", "x", "²"])
+def test_on_resume_files_with_other_names_are_let_be(tmp_path: Path, name: str) -> None:
+    write(tmp_path, [100])
+    (file,) = tmp_path.glob("events.out.tfevents.*")
+    copy = tmp_path / f"events.out.tfevents.{name.format(second=file.name.split('.')[3])}.lookrep"
+    copy.write_bytes(file.read_bytes())
+    write(tmp_path, [200], resume_at_steps=100)
+    assert len(list(tmp_path.glob("events.out.tfevents.*"))) == 3
+    assert copy.read_bytes() == file.read_bytes()
+
+
 def test_without_tensorboard_the_run_goes_on_with_one_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real_import = builtins.__import__
 

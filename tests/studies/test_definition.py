@@ -207,6 +207,8 @@ def test_a_folder_takes_what_its_study_takes_by_name(tmp_path: Path) -> None:
     assert more.environments == first.environments
     with pytest.raises(UserError, match="variant 'soft' is unknown"):
         choice.chosen(str(tmp_path), variants=["soft"])
+    with pytest.raises(UserError, match="has no environment 'asterix': --size gpu has it, in a folder of its own"):
+        choice.chosen(str(tmp_path), environments=["asterix"])
 
 
 def test_a_part_of_another_size_is_said_with_the_size() -> None:
@@ -236,6 +238,7 @@ def test_a_folder_may_have_the_name_of_a_built_in_study(tmp_path: Path, monkeypa
         ("batch_size = 16", "batchsize = 16", "overrides: unknown entry 'batchsize', did you mean 'batch_size'?"),
         ("batch_size = 16", "agents = 16", "overrides: unknown entry 'agents'"),
         ('target = "hard"', 'taget = "hard"', "variants.hard: unknown entry 'taget', did you mean 'target'?"),
+        ('target = "hard"', "agent = 3", "variants.hard: agent = 3: must be a string"),
         ("[variants.hard]", '[variants."a--b"]', "variant 'a--b': use letters and digits"),
         ("[variants.hard]", '[variants."../x"]', "variant '../x': use letters and digits"),
         ('"learned"]', '"lerned"]', "variant 'lerned' is unknown: did you mean 'learned'?"),
@@ -257,6 +260,32 @@ def test_a_wrong_entry_is_one_line_with_its_place(small: Path, before: str, afte
     assert expected in str(refused.value)
     assert str(refused.value).startswith(str(small))
     assert "\n" not in str(refused.value)
+
+
+HUGE = "0x" + "f" * 6000  # TOML takes it, and Python does not print it
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "entry"),
+    [
+        ("seeds = 2", f"seeds = {HUGE}", "seeds"),
+        ("seeds = 2", f"title = {HUGE}", "title"),
+        ("batch_size = 16", f"batch_size = {HUGE}", "overrides.batch_size"),
+        ('target = "hard"', f"sweep = {{ kappa = [1, {HUGE}] }}", "variants.hard.sweep.kappa"),
+        ("seeds = 2", f'kind = "exact"\nfigures = [[{HUGE}]]', "figures"),
+    ],
+)
+def test_a_number_that_cannot_be_printed_is_one_line(small: Path, before: str, after: str, entry: str) -> None:
+    small.write_text(SMALL.replace(before, after, 1))
+    with pytest.raises(UserError) as refused:
+        definition.load(small)
+    assert str(refused.value) == f"{small}: {entry}: a whole number is too large: it has more than 100 digits"
+
+
+def test_tables_in_tables_that_cannot_be_printed_are_one_line(small: Path) -> None:
+    small.write_text(SMALL.replace("seeds = 2", f"title.{'a.' * 5000}b = 2", 1))
+    with pytest.raises(UserError, match=r"^\S*small\.toml: title.*: not readable as TOML \(nested too deeply\)$"):
+        definition.load(small)
 
 
 @pytest.mark.parametrize(
@@ -335,6 +364,20 @@ def test_a_sweep_that_is_no_table_of_lists_is_one_clear_line(wrong: str) -> None
     text = re.sub(r"sweep = .*", f"sweep = {wrong}", SWEPT)
     with pytest.raises(UserError, match=r"variants\.trust: sweep = .*: must be a table of lists"):
         definition.from_toml(text)
+
+
+def test_a_study_has_at_most_ten_thousand_variants() -> None:
+    swept = f"sweep = {{ kappa = {list(range(1, 101))}, tau = {list(range(1, 101))} }}"
+    alone = f'environments = ["minatar/breakout"]\n[variants.a]\n{swept}\n'
+    assert len(definition.from_toml(alone).variants) == definition.MOST_VARIANTS
+    with pytest.raises(UserError, match=r"variants\.b: sweep: has more combinations than the 0 variants that may be"):
+        definition.from_toml(f"{alone}[variants.b]\n{swept}\n")
+    four = swept.replace(" }", f", n_steps = {list(range(100))}, batch_size = {list(range(100))} }}")
+    with pytest.raises(UserError, match=r"variants\.a: sweep: has more combinations than the 10,000 "):
+        definition.from_toml(alone.replace(swept, four))
+    many = ", ".join(f"s{number} = {list(range(100))}" for number in range(3000))  # 6,000 digits of combinations
+    with pytest.raises(UserError, match="has more combinations"):
+        definition.from_toml(alone.replace(swept, f"sweep = {{ {many} }}"))
 
 
 def test_a_sweep_over_what_is_no_setting_is_refused() -> None:

@@ -15,8 +15,9 @@ from lookrep.cli.parsing import parse
 from lookrep.config import RunConfig
 from lookrep.envs.names import MINATAR_CHANNELS
 from lookrep.errors import UserError
-from lookrep.studies import cost, definition, hardware, plan
+from lookrep.studies import cost, definition, exact_study, hardware, plan
 from lookrep.studies.definition import Study
+from lookrep.studies.execute import run as execute
 from lookrep.studies.execute.run import Options
 from lookrep.studies.hardware import GIGABYTE
 from lookrep.studies.plan import MemberKey, PlannedPopulation
@@ -170,6 +171,8 @@ def test_a_population_is_configured_as_lookrep_train_would_be() -> None:
         ('target = "soft"', "target = 'soft': choose from hard, polyak, replicate, frozen"),
         ("warmup_steps = 4002", "warmup_steps = 4002: must be a multiple of steps_per_update = 4"),
         ("warmup_steps = 8000", "steps = 8000: all of it is warm-up"),
+        ('checkpoint_interval_steps = "x"', "study own, variant a: checkpoint_interval_steps = 'x': must be int"),
+        ("checkpoint_interval_steps = -1", "checkpoint_interval_steps = -1: must be at least 0"),
     ],
 )
 def test_a_setting_that_cannot_be_is_found_by_the_plan(change: str, expected: str) -> None:
@@ -194,6 +197,45 @@ def test_an_environment_that_is_not_there_is_found_by_the_plan(env: str, expecte
     with pytest.raises(UserError) as refused:
         plan.populations(study, math.inf)
     assert expected in str(refused.value)
+
+
+def test_a_study_says_how_often_it_saves_unless_it_shall_not_save(tmp_path: Path) -> None:
+    text = 'environments = ["minatar/breakout"]\nsteps = 8000\n[variants.usual]\n[variants.own]\n'
+    study = definition.from_toml(f"{text}checkpoint_interval_steps = 4000\n")
+    found = {}
+    for checkpoints in (True, False):
+        _, jobs = execute.work(study, tmp_path / "out", Options(checkpoints=checkpoints), hardware.H200)
+        made = {name: config for job in jobs for name, config in job.populations.items()}
+        for name, config in made.items():
+            found[checkpoints, name.split("--")[1]] = config["checkpoint_interval_steps"]
+    assert found[True, "own"] == 4000
+    assert found[True, "usual"] > 8000  # minutes
+    assert found[False, "own"] == found[False, "usual"] == 0
+
+
+@pytest.mark.parametrize(("kind", "env"), [("training", "minatar/breakout"), ("exact", "two-state")])
+def test_a_name_that_no_file_can_have_is_refused_before_there_are_files(kind: str, env: str, tmp_path: Path) -> None:
+    study = definition.from_toml(
+        f'name = "own"\nkind = "{kind}"\nenvironments = ["{env}"]\nsteps = 8000\n[variants.{"a" * 300}]\n'
+    )
+    run = exact_study.run if kind == "exact" else execute.run
+    options = () if kind == "exact" else (Options(),)
+    with pytest.raises(UserError, match=r"^study own: '.*….*' would be the name of a file, and has 3.. letters"):
+        run(study, tmp_path / "out", *options, "lookrep study run")  # type: ignore[operator]
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_environment_with_a_name_that_no_file_can_have_is_refused() -> None:
+    text = f'environments = ["gym/{"x" * 300}"]\nsteps = 8000\n[variants.a]\n'
+    with pytest.raises(UserError, match=r"'gym_xxx.*' would be the name of a file"):
+        plan.populations(definition.from_toml(text), math.inf)
+
+
+def test_ten_thousand_seeds_that_share_nothing_are_planned_in_seconds() -> None:
+    study = definition.narrow(definition.load("minatar-targets", "laptop"), variants=["hard"], seeds=10_000)
+    work = plan.workload(study, PlannedPopulation((study.environments[0],), "hard", 0, 1))
+    found = plan.populations(study, 1.5 * cost.agent_bytes(study.environments[0], work.replay_capacity_steps))
+    assert len(found) == 10_000 * len(study.environments)
 
 
 def test_a_population_is_known_again_from_its_folder(tmp_path: Path) -> None:

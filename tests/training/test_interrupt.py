@@ -124,6 +124,41 @@ def test_a_ctrl_c_that_insists_ends_native_code_too(kind: str, signals: int) -> 
         assert process.stderr.read() == "lookrep: interrupted\n"
 
 
+# A command whose compiled loop takes hours. It is in native code once its thread has been at one place for a second.
+SOLVING = """
+import sys, threading, time
+from lookrep import cli
+
+def watch(thread):
+    before, waited = None, 0
+    while waited < 10:
+        frame = sys._current_frames()[thread]
+        here = (id(frame), frame.f_lasti)
+        before, waited = here, waited + 1 if here == before else 0
+        time.sleep(0.1)
+    print("ready", flush=True)
+
+threading.Thread(target=watch, args=[threading.get_ident()], daemon=True).start()
+words = ["exact", "two-state", "--outer-iterations", "1000000", "--lookahead-updates", "10000000"]
+sys.argv = ["lookrep", *words]
+sys.exit(cli.main())
+"""
+
+
+def test_ctrl_c_ends_a_compiled_loop_within_seconds() -> None:
+    command = [sys.executable, "-c", SOLVING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(30) == 130
+        finally:
+            process.kill()
+        assert process.stderr.read() == "lookrep: interrupted\n"
+
+
 def test_python_code_is_left_to_python() -> None:
     with pytest.raises(KeyboardInterrupt), heard_anywhere(patience_seconds=60):
         signal.raise_signal(signal.SIGINT)

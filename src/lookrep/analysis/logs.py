@@ -18,9 +18,11 @@ from lookrep.analysis import results
 from lookrep.analysis.results import Results, StudyMember
 from lookrep.errors import UserError, missing
 from lookrep.runs import names
+from lookrep.runs.rows import LARGEST
 from lookrep.studies.definition import Study, Variant
 
 INTERVALS = 100
+MOST_STEPS = 2**53  # from there on, floats skip whole numbers, and intervals would have no exact ends
 BROKEN_OFF = 0.9  # of the longest run's steps: shorter ones are unfinished
 TAGS = ("charts/episodic_return", "rollout/ep_rew_mean", "episodic_return")  # CleanRL's, Stable-Baselines3's, plain
 NEEDED = ("run", "step", "score")
@@ -79,9 +81,12 @@ def _study(path: Path, found: list[Log], steps: int) -> Study:
 
 
 def _columns(log: Log, steps: int) -> dict[str, np.ndarray]:
-    """Its intervals up to those steps; the last one is whole where the run goes that far."""
+    """Its intervals up to those steps; the last one is whole where the run goes that far. None where not even the first
+    one is whole."""
     ends = np.unique(np.linspace(0, steps, INTERVALS + 1).astype(np.int64)[1:])
     ends = ends[: int(np.searchsorted(ends, min(int(log.steps.max()), steps), side="right"))]
+    if not len(ends):
+        return {}
     place = np.searchsorted(ends, log.steps)  # a score belongs to the interval that ends at or after it
     sums, counts = (np.bincount(place, w, len(ends) + 1)[: len(ends)] for w in (log.scores, np.ones(len(place))))
     with np.errstate(invalid="ignore"):
@@ -93,10 +98,10 @@ def _of_csv(path: Path) -> Iterator[Log]:
     try:
         with open(path, newline="") as file:
             reader = csv.DictReader(file, skipinitialspace=True)
-            rows = list(reader)
+            rows, header = list(reader), reader.fieldnames or ()
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: not readable ({error})") from None
-    lacking = [name for name in NEEDED if name not in (reader.fieldnames or ())]
+    lacking = [name for name in NEEDED if name not in header]
     if lacking:
         raise UserError(f"{path}: the column '{lacking[0]}' is missing (run, step and score; perhaps env and variant)")
     if not rows:
@@ -130,6 +135,10 @@ def _logs(where: Path, points: Mapping[tuple[str, str, str], list[tuple[int, flo
         if not whole:
             raise UserError(f"{where}: run '{key[2]}' has no score")
         steps, scores = zip(*whole, strict=True)
+        if max(steps) >= MOST_STEPS:
+            raise UserError(f"{where}: run '{key[2]}' has step {max(steps)}: steps must be below 2⁵³")
+        if abs(largest := max(scores, key=abs)) > LARGEST:
+            raise UserError(f"{where}: run '{key[2]}' has score {largest}: scores must be at most {LARGEST} in size")
         yield Log(*key, np.array(steps, np.int64), np.array(scores, np.float64))
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from lookrep import config as configs
 from lookrep.errors import UserError
 from lookrep.runs import metrics, names
 from lookrep.runs.folder import lost_rows, read_config
@@ -40,7 +41,8 @@ class Results:
     members: tuple[StudyMember, ...]  # one for every (env, variant, seed) the study asks for, in that order
     sittings: tuple[dict[str, Any], ...]
     versions: tuple[dict[str, Any], ...]  # the distinct "versions" of the populations
-    configs: dict[str, dict[str, Any]] = field(default_factory=dict)  # variant → config.json of its first population
+    # variant → config.json of its first population, with its settings checked: each is of the type it must be of
+    configs: dict[str, dict[str, Any]] = field(default_factory=dict)
     source: Literal["study", "run", "logs"] = "study"  # `lookrep.analysis.sources` has the others
 
     @property
@@ -78,7 +80,8 @@ def load(
         if isinstance(recorded, dict) and recorded not in versions:
             versions.append(recorded)
         name = folders.variant_of(run)
-        firsts.setdefault(name, config)
+        if name not in firsts:
+            firsts[name] = config | {"settings": configs.recorded_settings(config, str(run / names.CONFIG))}
         if (run / names.METRICS).exists() and name in kept:
             members = members_of(run, str(config.get("env", "")), study.steps)
             for env, variant, seed in members.keys() & found.keys():

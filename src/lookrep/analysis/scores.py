@@ -181,21 +181,22 @@ def axis_values(member: StudyMember, axis: Axis, settings: dict[str, Any]) -> Fl
 
 
 def target_settings(results: Results, variant: str) -> dict[str, Any]:
-    """A variant's settings of the target network: as its runs were configured, or as the study asks for."""
+    """A variant's settings of the target network: as its runs were configured; what they leave out, as the study asks
+    for."""
     return _settings(results, variant, "target")
 
 
 def _settings(results: Results, variant: str, group: str) -> dict[str, Any]:
-    if found := results.configs.get(variant, {}).get("settings", {}).get(group):
-        return dict(found)
+    found = results.configs.get(variant, {}).get("settings", {}).get(group, {})
     study = results.study
     asked = study.overrides | study.variant(variant).changes
     try:
-        named = config.preset(str(asked.get("agent", study.agent)), method=str(asked.get("method", "plain")))
+        agent, method = str(asked.get("agent", study.agent)), str(asked.get("method", "plain"))
+        named = config.preset(agent, study.environments[0], method)
     except UserError:  # a preset of an engine that is not installed, or a method of someone's own
         named = config.AgentConfig()
     defaults = vars(getattr(named, group))
-    return {**defaults, **{name: value for name, value in asked.items() if name in defaults}}
+    return {**defaults, **{name: value for name, value in asked.items() if name in defaults}, **found}
 
 
 def run_name(member: StudyMember) -> str:

@@ -78,6 +78,6 @@ def _of_run(folder: Path, steps: int | None) -> Results:
         members=tuple(members),
         sittings=(),
         versions=(versions,) if isinstance(versions, dict) else (),
-        configs={target: recorded},
+        configs={target: recorded | configs.to_json(config)},
         source="run",
     )

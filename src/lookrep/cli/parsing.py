@@ -9,12 +9,15 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import tyro
 
-from lookrep.errors import UserError
+from lookrep.errors import UserError, hint, shortened
+
+LONGEST_VALUE = 100  # digits of a number, letters of a name of ours: more are a mistake, and would fill the screen
 
 T = TypeVar("T")
 
@@ -61,6 +64,11 @@ class Flag(NamedTuple):
     def whole(self) -> bool:
         return int in self.options or tuple[int, ...] in self.options
 
+    @property
+    def text(self) -> bool:
+        """Whether values may be any words; otherwise they are numbers and names of ours."""
+        return any(kind in (str, Path) for option in self.options for kind in (option, *typing.get_args(option)))
+
 
 class Piece(NamedTuple):
     """A flag with its values, or a word by itself."""
@@ -76,19 +84,21 @@ class Piece(NamedTuple):
 
 
 def spelt(words: Sequence[str], kind: type, prog: str) -> list[Piece]:
-    """What was typed, with whole numbers written out. Refuses flags that do not exist, or are given twice: the second
-    value would silently win over the first.
+    """What was typed, with whole numbers written out. Refuses flags that do not exist, or are given twice (the second
+    value would silently win over the first), and values that are too long for any number or name of ours.
 
     >>> Numbers = dataclasses.make_dataclass("Numbers", [("steps", int)])
     >>> [piece.words for piece in spelt(["a", "--steps=1e6"], Numbers, "count")]
     [('a',), ('--steps', '1000000')]
     """
-    known = flags(kind)
+    known, places = flags(kind), [flag for flag, marks in _fields(kind) if tyro.conf.Positional in marks]
     pieces: list[Piece] = []
     left = list(words)
     while left:
         word = left.pop(0)
         if not _is_flag(word) or word in ("-h", "--help"):
+            if places and not any(place.text for place in places):
+                _check_length(places[0].name.removeprefix("--"), word, word)
             pieces.append(Piece(None, (word,)))
             continue
         typed, equals, value = word.partition("=")
@@ -103,7 +113,11 @@ def spelt(words: Sequence[str], kind: type, prog: str) -> list[Piece]:
             values.append(left.pop(0))
         if not values:
             raise UserError(f"{typed} needs a value")
-        values = [_whole(value) for value in values] if flag.whole else values
+        written = [_whole(value) for value in values] if flag.whole else values
+        if not flag.text:
+            for pair in zip(values, written, strict=True):
+                _check_length(flag.name, *pair)
+        values = written
         bound = equals and _is_flag(value)  # what looks like a flag is a value only behind its =
         pieces.append(Piece(flag, (f"{flag.name}={value}",) if bound else (flag.name, *values)))
     _check_once(pieces)
@@ -113,19 +127,25 @@ def spelt(words: Sequence[str], kind: type, prog: str) -> list[Piece]:
 def flags(kind: type) -> dict[str, Flag]:
     """Every flag as it may be typed, those of nested dataclasses too."""
     found: dict[str, Flag] = {}
-    hints, marked = (typing.get_type_hints(kind, include_extras=extras) for extras in (False, True))
-    for field in dataclasses.fields(kind):
-        of, marks = hints[field.name], getattr(marked[field.name], "__metadata__", ())
-        if dataclasses.is_dataclass(of):
-            found |= flags(typing.cast(type, of))
-        elif tyro.conf.Positional not in marks:
-            union = typing.get_origin(of) in (typing.Union, types.UnionType)
-            flag = Flag(f"--{field.name.replace('_', '-')}", typing.get_args(of) if union else (of,))
+    for flag, marks in _fields(kind):
+        if tyro.conf.Positional not in marks:
             names = [flag.name, *(name for mark in marks for name in getattr(mark, "aliases", None) or ())]
             if flag.switch and tyro.conf.FlagCreatePairsOff not in marks:
                 names.append(f"--no-{flag.name.removeprefix('--')}")
             found |= dict.fromkeys(names, flag)
     return found
+
+
+def _fields(kind: type) -> Iterator[tuple[Flag, tuple[Any, ...]]]:
+    """Each with what tyro is told about it; those that are words without a flag, too."""
+    hints, marked = (typing.get_type_hints(kind, include_extras=extras) for extras in (False, True))
+    for field in dataclasses.fields(kind):
+        of, marks = hints[field.name], getattr(marked[field.name], "__metadata__", ())
+        if dataclasses.is_dataclass(of):
+            yield from _fields(typing.cast(type, of))
+        else:
+            union = typing.get_origin(of) in (typing.Union, types.UnionType)
+            yield Flag(f"--{field.name.replace('_', '-')}", typing.get_args(of) if union else (of,)), marks
 
 
 def _meant(typed: str, known: Iterable[str]) -> str:
@@ -142,6 +162,17 @@ def _meant(typed: str, known: Iterable[str]) -> str:
     begins = [name for name in names if f"{name}-".startswith(f"{word}-") or f"{word}-".startswith(f"{name}-")]
     found = near or begins
     return f"did you mean '--{found[0]}'?" if found else ""
+
+
+def _check_length(name: str, typed: str, value: str) -> None:
+    """
+    >>> _check_length("--steps", "9" * 5000, "9" * 5000)
+    Traceback (most recent call last):
+    lookrep.errors.UserError: --steps = 9999999999…9999999999 has more than 100 digits or letters
+    """
+    if len(value) > LONGEST_VALUE:
+        shown = shortened(typed, LONGEST_VALUE, 10, 10)
+        raise UserError(f"{name} = {shown} has more than {LONGEST_VALUE} digits or letters")
 
 
 def _check_once(pieces: Sequence[Piece]) -> None:
@@ -193,4 +224,22 @@ def _first_section(box: str, prog: str) -> str:
             continue
         words += text.split()
     text = re.sub(r"^Error parsing [a-z_.]+: ", "", " ".join(words))  # a dataclass's own complaint names the field
-    return f"{text} (see {prog} --help)"
+    return f"{_in_our_words(text)} (see {prog} --help)"
+
+
+def _in_our_words(text: str) -> str:
+    """
+    >>> _in_our_words("invalid choice 'hardd' for argument '--method'. Expected one of ('lr', 'hard').")
+    "--method 'hardd' is unknown: did you mean 'hard'?"
+    >>> _in_our_words("Error parsing --steps: invalid literal for int() with base 10: 'abc'")
+    "--steps = 'abc': must be a whole number"
+    """
+    if found := re.fullmatch(r"invalid choice '(.*)' for argument '(.*)'\. Expected one of \((.*)\)\.", text):
+        value, name, choices = found.groups()
+        known = re.findall("'([^']*)'", choices)
+        return f"{name} '{value}' is unknown: {hint(value, known)}"
+    number = r"Error parsing (\S+): (invalid literal for int\(\) with base 10|could not convert string to float): (.*)"
+    if found := re.fullmatch(number, text):
+        name, what, value = found.groups()
+        return f"{name} = {value}: must be a {'whole ' if 'int' in what else ''}number"
+    return text

@@ -45,7 +45,7 @@ class Selection:
     study: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="STUDY")]
     """a built-in study, a .toml file, or the folder of a study to go on with"""
     size: Annotated[str | None, optional("SIZE", "laptop")] = None
-    """smoke (seconds), laptop (2 CPU cores, minutes), gpu (one GPU, an hour or so), full (the paper)"""
+    """smoke (seconds), laptop (2 CPU cores, minutes), gpu (one GPU, half an hour to three hours), full (the paper)"""
     env: Annotated[tuple[str, ...], optional("ENV …", "all")] = ()
     """only these of its environments"""
     variant: Annotated[tuple[str, ...], optional("NAME …", "all")] = ()
@@ -192,9 +192,15 @@ def _plan(arguments: PlanArguments) -> int:
 
 def _plan_table(study: Study, populations: tuple[PlannedPopulation, ...], here: Hardware) -> Table:
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_footer=True)
+    by_variant: dict[str, list[PlannedPopulation]] = {}
+    for population in populations:
+        by_variant.setdefault(population.variant, []).append(population)
+    # Which seeds they are makes no difference to what they take, and thousands may differ in nothing else.
+    alike = {(p.environments, p.variant, p.seeds): p for p in populations}
+    workloads = {key: plan.workload(study, population) for key, population in alike.items()}
 
-    def cells(part: list[PlannedPopulation]) -> list[str]:
-        work = [plan.workload(study, population) for population in part]
+    def cells(part: Sequence[PlannedPopulation]) -> list[str]:
+        work = [workloads[p.environments, p.variant, p.seeds] for p in part]
         seconds = sum(cost.seconds(one, here.kind) for one in work)
         memory = max(map(cost.memory_bytes, work))
         disk = sum(map(cost.disk_bytes, work)) + max(map(cost.disk_under_way_bytes, work))
@@ -210,10 +216,10 @@ def _plan_table(study: Study, populations: tuple[PlannedPopulation, ...], here: 
     time_name = "GPU-hours" if here.kind == "gpu" else "time"
     names = ("populations", "runs", "agent steps", time_name, "memory, GB", "disk, GB")
     grid.add_column("variant", "all", overflow="fold")
-    for name, footer in zip(names, cells(list(populations)), strict=True):
+    for name, footer in zip(names, cells(populations), strict=True):
         grid.add_column(name, footer, justify="right")
     for variant in study.variants:
-        grid.add_row(escape(variant.name), *cells([p for p in populations if p.variant == variant.name]))
+        grid.add_row(escape(variant.name), *cells(by_variant[variant.name]))
     return grid
 
 

@@ -113,6 +113,16 @@ def load(path: str | Path, given: Given | None = None) -> RunConfig:
         raise error if said.startswith(str(file)) else UserError(f"{file}: {said}") from None
 
 
+def recorded_settings(data: dict[str, Any], where: str) -> dict[str, dict[str, Any]]:
+    """The settings that a run's record holds, by group, each of the type it must be of: enough to look at a run by.
+    They may be fewer than there are; whether a run could be trained by them is not asked.
+
+    >>> recorded_settings({"settings": {"target": {"tau": 1}}}, "config.json")
+    {'target': {'tau': 1.0}}
+    """
+    return _checked(AgentConfig, data.get("settings", {}), f"{where}: settings")
+
+
 def _checked(kind: type, data: Any, where: str) -> dict[str, Any]:
     """The fields of the dataclass `kind` that `data` has, each of the type it must be of."""
     if not isinstance(data, dict):

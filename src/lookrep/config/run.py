@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from lookrep.config.presets import preset
-from lookrep.config.schema import NUMBERS, AgentConfig, AtariConfig, TargetConfig, at_least, at_most, below
+from lookrep.config.schema import NUMBERS, AgentConfig, AtariConfig, TargetConfig, at_least, below
 from lookrep.errors import UserError
+
+MOST_AGENTS = 2**20  # more would fit nowhere, and is slow to find out
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,9 @@ class RunConfig:
             raise UserError(f"agents = {self.agents}: must be a multiple of groups = {self.groups}")
         at_least(1, self, "agents", "steps", "log_interval_steps", "devices")
         at_least(0, self, "first_agent", "checkpoint_interval_steps", "seed")
-        at_most(2**20, self, "agents")  # more would fit nowhere, and is slow to find out
         below(2**31, self, "steps", "log_interval_steps")  # counters on the device have 32 bits
-        below(2**32, self, "first_agent", "seed")  # of a larger one JAX would silently use the last 32 bits
-        if self.first_agent + self.agents > 2**32:
-            raise UserError(f"first_agent = {self.first_agent}: with {self.agents} agents, numbers go beyond 2³² − 1")
+        below(2**32, self, "seed")  # of a larger one JAX would silently use the last 32 bits
+        check_agents(self.agents, self.first_agent)
         cycle = self.settings.learning.steps_per_update
         for name in ("steps", "log_interval_steps"):
             if getattr(self, name) % cycle:
@@ -85,6 +85,16 @@ class RunConfig:
         """Each agent's number, counted within its game: agent i of a game is the same whatever is trained beside it."""
         per_game = self.agents // len(self.games)
         return tuple(self.first_agent + i % per_game for i in range(self.agents))
+
+
+def check_agents(agents: int, first_agent: int) -> None:
+    """Refuse more agents, or larger numbers of them, than a population can have."""
+    if agents > MOST_AGENTS:
+        raise UserError(f"agents = {agents}: must be at most {MOST_AGENTS}")
+    if first_agent >= 2**32:  # JAX would silently use the last 32 bits
+        raise UserError(f"first_agent = {first_agent}: must be below {2**32}")
+    if first_agent + agents > 2**32:
+        raise UserError(f"first_agent = {first_agent}: with {agents} agents, numbers go beyond 2³² − 1")
 
 
 def games(env: str) -> tuple[str, ...]:

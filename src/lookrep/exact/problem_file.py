@@ -5,7 +5,6 @@ builders in `problems.py`; here are the checks that only a file needs (keys, typ
 """
 
 import sys
-import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import fields
 from functools import cache
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lookrep import importing
+from lookrep import files, importing
 from lookrep.errors import UserError, hint
 from lookrep.exact.problems import (
     Differentiable,
@@ -47,15 +46,13 @@ OPTIMAL = "optimal"
 def load(path: Path) -> tuple[Problem, Settings]:
     """Read one problem file."""
     try:
-        content = tomllib.loads(path.read_bytes().decode("utf-8"))
+        content = files.from_toml(path.read_bytes().decode("utf-8"), f"problem file '{path}'")
     except FileNotFoundError:
         raise UserError(f"problem file '{path}' does not exist") from None
     except OSError as error:
         raise UserError(f"problem file '{path}' cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UserError(f"problem file '{path}' is not UTF-8 text") from None
-    except (ValueError, RecursionError) as error:  # none, or numbers too long or brackets too deep for Python
-        raise UserError(f"problem file '{path}' is not TOML: {' '.join(str(error).split())}") from None
     try:
         return parse(content, path.parent)
     except UserError as error:

@@ -21,7 +21,7 @@ import jax
 import numpy as np
 
 from lookrep.errors import UserError
-from lookrep.files import sync_folder
+from lookrep.files import from_json, sync_folder
 from lookrep.runs.array_bytes import bytes_of, cut, pieces
 from lookrep.runs.names import MANIFEST, of_step
 
@@ -275,7 +275,7 @@ def _manifest_crc(body: dict[str, Any]) -> int:
 def _read_manifest(path: Path) -> dict[str, Any]:
     file = path / MANIFEST
     try:
-        manifest = json.loads(file.read_bytes())
+        manifest = from_json(file.read_bytes())
         crc = manifest.pop("crc32")
         intact = manifest["format"] == FORMAT and crc == _manifest_crc(manifest)  # as in every version
     except FileNotFoundError:

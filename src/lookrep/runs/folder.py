@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from lookrep.config import check_agents
 from lookrep.errors import UserError
 from lookrep.files import from_json, json_object, writing
 from lookrep.runs import lock, names
@@ -27,7 +28,8 @@ LOCK_SECONDS = 2.0  # someone who only looks whether a run is being trained hold
 
 
 def read_config(run: Path) -> dict[str, Any] | None:
-    """Its config.json as it is, but for mistyped plans; None while it is being made."""
+    """Its config.json as it is; None while it is being made. A plan that is mistyped, or that no population can have,
+    is refused: studies count members by it."""
     path = run / names.CONFIG
     try:
         data = json_object(path)
@@ -37,6 +39,10 @@ def read_config(run: Path) -> dict[str, Any] | None:
         value = data.get(name, kind())
         if type(value) is not kind or (isinstance(value, int) and value < 0):
             raise UserError(f"{path}: {name} = {value!r}: must be {kind.__name__}")
+    try:
+        check_agents(data.get("agents", 0), data.get("first_agent", 0))
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
     return data
 
 

@@ -265,7 +265,8 @@ class _Events:
         self._event = event_pb2.Event
         # TensorBoard reads the files of a run in the order of their names: the newest must come last, also when
         # two are made within a second.
-        taken = [int(f.name.split(".")[3]) for f in run.glob(f"{EVENTS}.lookrep")]
+        seconds = [file.name.split(".")[3] for file in run.glob(f"{EVENTS}.lookrep")]
+        taken = [int(second) for second in seconds if second.isdecimal()]  # others are copies, as "17 (1)"
         created = max([int(time.time()), *(second + 1 for second in taken)])
         try:
             file = open(run / f"events.out.tfevents.{created:010d}.lookrep", "xb", buffering=0)  # noqa: SIM115

@@ -1,6 +1,5 @@
 """What a row of `metrics.jsonl` is, and what is wrong with one that is not. No numpy here."""
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +21,7 @@ MEASURES = (
 COLUMNS = ("env", "agent", "seed", *COUNTERS, *MEASURES, "diverged")
 OPTIONAL = ("env", "seed")
 WHOLE = ("agent", "seed", *COUNTERS)
+LARGEST = 1e100  # measures have 32 bits, so none is larger; with larger ones sums and squares would overflow
 
 Row = dict[str, Any]
 
@@ -79,4 +79,4 @@ def _fits(name: str, value: Any) -> bool:
         return name not in MEASURES or value is None
     if isinstance(value, int):
         return -(2**63) <= value < 2**63
-    return isinstance(value, float) and math.isfinite(value)
+    return isinstance(value, float) and abs(value) <= LARGEST

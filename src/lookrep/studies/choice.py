@@ -25,14 +25,15 @@ def chosen(
     lookrep.errors.UserError: study minatar-targets, size smoke, has no variant 'polyak': --size laptop has it
     """
     study = definition.load(word, size)
-    if (Path(word) / definition.FILE).is_file() and word not in definition.names():
+    folder = (Path(word) / definition.FILE).is_file() and word not in definition.names()
+    if folder:
         full = _with_all_parts(study)
         environments = environments or study.environments
         variants = variants or [variant.name for variant in study.variants]
         study = full
     for what, asked in (("environment", environments), ("variant", variants)):
         for name in asked:
-            _check(word, study, what, name)
+            _check(study.name if folder else word, study, what, name, ", in a folder of its own" if folder else "")
     return definition.narrow(study, environments=environments, variants=variants, seeds=seeds, steps=steps)
 
 
@@ -48,7 +49,7 @@ def _with_all_parts(stored: Study) -> Study:
         return stored
 
 
-def _check(word: str, study: Study, what: str, name: str) -> None:
+def _check(word: str, study: Study, what: str, name: str, where: str) -> None:
     """Refuse a part that another size has, and this one has not; `narrow` knows about names that nobody has."""
     if name in _parts(study, what):
         return
@@ -58,7 +59,8 @@ def _check(word: str, study: Study, what: str, name: str) -> None:
         except UserError:  # it has no such size
             continue
         if found:
-            raise UserError(f"study {study.name}, size {study.size}, has no {what} '{name}': --size {size} has it")
+            has = f"--size {size} has it{where}"
+            raise UserError(f"study {study.name}, size {study.size}, has no {what} '{name}': {has}")
 
 
 def _parts(study: Study, what: str) -> set[str]:

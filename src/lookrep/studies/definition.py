@@ -5,6 +5,7 @@ the populations' configurations; how a study is cut into populations is `lookrep
 """
 
 import dataclasses
+import functools
 import os
 import re
 import typing
@@ -24,6 +25,7 @@ from lookrep.studies import sweep, toml
 FILE = STUDY
 SIZES = ("smoke", "laptop", "gpu", "full")
 MOST_SEEDS = 10_000
+MOST_VARIANTS = 10_000
 DEFAULT_SIZE = "laptop"
 
 _KEYS = ("name", "title", "question", "kind", "environments", "agent", "baseline", "figures", "seeds", "steps")
@@ -63,7 +65,11 @@ class Study:
     baseline: str  # the variant that others are compared with
 
     def variant(self, name: str) -> Variant:
-        return next(variant for variant in self.variants if variant.name == name)
+        return self._by_name[name]
+
+    @functools.cached_property
+    def _by_name(self) -> dict[str, Variant]:
+        return {variant.name: variant for variant in self.variants}
 
 
 def names() -> tuple[str, ...]:
@@ -242,14 +248,15 @@ def _sized(data: dict[str, Any], size: str | None, where: str) -> dict[str, Any]
 
 
 def _variants(tables: dict[str, Any], kind: str, where: str) -> dict[str, Variant]:
-    found = {}
+    found: dict[str, Variant] = {}
     for name, table in tables.items():
         place = f"{where}: variants.{name}"
         changes = dict(_typed(table, dict, place))
         label = _typed(changes.pop("label", name), str, f"{place}: label")
-        for point in sweep.points(changes.pop("sweep", {}), f"{place}: sweep"):
+        for point in sweep.points(changes.pop("sweep", {}), f"{place}: sweep", MOST_VARIANTS - len(found)):
             each = Variant(_named(name + point.name, f"{where}: variant"), label + point.label, changes | point.changes)
             _check_settings(each.changes, kind, place, "agent")
+            _typed(each.changes.get("agent", ""), str, f"{place}: agent")
             found[each.name] = each
     return found
 

@@ -18,13 +18,16 @@ def run(asked: Study, out: Path, command: str) -> list[Path]:
     """Solve everything, then write it: `exact/PROBLEM--VARIANT.json`, and the way there as `.csv`."""
     study = folders.merged(out, asked)
     pairs = [(env, variant.name) for env in study.environments for variant in study.variants]
+    names = [f"{plain(Path(env).stem)}--{variant}" for env, variant in pairs]
+    for name in names:
+        folders.check_name(name, study.name)
     solved = [_solved(study, env, variant) for env, variant in pairs]
     with folders.defined(out, asked):
         pass  # someone else may add to it from here on
     written = []
     with folders.sitting(out, command, hardware.detect()) as end:
-        for (env, variant), found in zip(pairs, solved, strict=True):
-            path = out / folders.EXACT / f"{plain(Path(env).stem)}--{variant}.json"
+        for name, found in zip(names, solved, strict=True):
+            path = out / folders.EXACT / f"{name}.json"
             write_whole(path, json.dumps(as_json(found), allow_nan=False, indent=1) + "\n")
             write_whole(path.with_suffix(".csv"), as_csv(trace_rows(found.trace, ROWS)))
             written.append(path)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import lookrep
-from lookrep.errors import UserError, printable
+from lookrep.errors import UserError, printable, shortened
 from lookrep.files import from_json, write_new, write_whole, writing
 from lookrep.runs import lock, names
 from lookrep.studies import definition, hardware
@@ -27,6 +27,7 @@ POPULATIONS, SITTINGS, VIDEOS, EXACT, LOGS = names.POPULATIONS, "sittings.jsonl"
 DEFINING_SECONDS = 30.0  # others hold the definition for an instant
 SITTING = {"sitting": str, "start": str, "end": str, "command": str, "hardware": dict, "versions": dict}
 KILLED = "ended by "  # begins a failure by a signal
+LONGEST_NAME = 200  # letters of what files are named after: a file system takes 255, with what stands around it
 
 
 def plain(env: str) -> str:
@@ -36,6 +37,15 @@ def plain(env: str) -> str:
     ('minatar_breakout', 'my_envs_Corridor', 'a-b')
     """
     return re.sub(r"-+", "-", re.sub(r"[^A-Za-z0-9._-]", "_", env))
+
+
+def check_name(name: str, study: str) -> None:
+    """Refuse an environment with a variant that no file could be named after."""
+    if len(name) > LONGEST_NAME:
+        raise UserError(
+            f"study {study}: '{shortened(name, LONGEST_NAME, 40, 20)}' would be the name of a file, and has "
+            f"{len(name)} letters: at most {LONGEST_NAME}; give its variant or environment a shorter name"
+        )
 
 
 def populations(folder: Path) -> list[Path]:

@@ -5,6 +5,7 @@ differ in numbers and in their target update alone can be trained in one program
 and no engine is imported.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby, pairwise
@@ -79,11 +80,12 @@ def populations(study: Study, usable_bytes: float, done: Collection[MemberKey] =
         gaps = [(env, gap) for env in study.environments for gap in _gaps(study, env, variant.name, done)]
         for together in _groups(gaps):
             found += _packed(study, variant, [env for env, _ in together], *together[0][1], usable_bytes)
-    order = [variant.name for variant in study.variants]
-    found.sort(key=lambda p: (study.environments.index(p.environments[0]), order.index(p.variant), p.first_seed))
-    names = [population.id for population in found]
-    for name in names:
-        if names.count(name) > 1:
+    rows = {env: i for i, env in enumerate(study.environments)}
+    columns = {variant.name: i for i, variant in enumerate(study.variants)}
+    found.sort(key=lambda p: (rows[p.environments[0]], columns[p.variant], p.first_seed))
+    for name, count in Counter(population.id for population in found).items():
+        folders.check_name(name, study.name)
+        if count > 1:
             raise UserError(f"study {study.name}: two environments have the same name '{name.partition('--')[0]}'")
     return tuple(found)
 
@@ -126,8 +128,8 @@ def settings(study: Study, variant: Variant) -> dict[str, Any]:
     return {"agent": study.agent, **study.overrides, **variant.changes}
 
 
-def run_config(study: Study, population: PlannedPopulation, checkpoint_interval_steps: int = 0) -> RunConfig:
-    """The configuration that `lookrep train` would have."""
+def run_config(study: Study, population: PlannedPopulation) -> RunConfig:
+    """The configuration that `lookrep train` would have; without checkpoints, where the study does not say."""
     flat = settings(study, study.variant(population.variant))
     where = f"study {study.name}, variant {population.variant}"
     agent = flat.pop("agent")
@@ -138,14 +140,14 @@ def run_config(study: Study, population: PlannedPopulation, checkpoint_interval_
         "first_agent": population.first_seed,
         "steps": study.steps,
         "log_interval_steps": _log_interval_steps(study, flat),
-        "checkpoint_interval_steps": checkpoint_interval_steps,
+        "checkpoint_interval_steps": 0,
         "settings": {},
     }
     groups = definition.setting_groups()
     for name, value in flat.items():
         group = groups[name]
         place = data if group is None else data["settings"].setdefault(group, {})
-        place.setdefault(name, value)
+        place[name] = value
     try:
         return configs.from_json(data, where)
     except UserError as error:
@@ -198,9 +200,7 @@ def _log_interval_steps(study: Study, flat: dict[str, Any]) -> int:
     cycle = flat.get("steps_per_update", 4)
     if type(cycle) is not int or cycle < 1:
         cycle = 1  # what is wrong with it is said where the configuration is built
-    default = max(1, study.steps // ROWS // cycle) * cycle
-    found: int = flat.get("log_interval_steps", default)
-    return found
+    return max(1, study.steps // ROWS // cycle) * cycle
 
 
 def _gaps(study: Study, env: str, variant: str, done: Collection[MemberKey]) -> list[tuple[int, int]]:

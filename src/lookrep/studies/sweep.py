@@ -4,6 +4,7 @@ Every combination is a variant of its own, `NAME.kappa-0.1.tau-0.01`; `family` g
 """
 
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -18,14 +19,16 @@ class Point(NamedTuple):
     changes: dict[str, Any]
 
 
-def points(sweep: Any, where: str) -> Iterator[Point]:
+def points(sweep: Any, where: str, most: int) -> Iterator[Point]:
     """All combinations, the last setting changing fastest.
 
-    >>> [point.name for point in points({"kappa": [0.1, 1], "tau": [0.5]}, "here")]
+    >>> [point.name for point in points({"kappa": [0.1, 1], "tau": [0.5]}, "here", 2)]
     ['.kappa-0.1.tau-0.5', '.kappa-1.tau-0.5']
     """
     if not isinstance(sweep, Mapping) or not all(isinstance(values, list) and values for values in sweep.values()):
         raise UserError(f"{where} = {sweep!r}: must be a table of lists, setting = [value, …]")
+    if math.prod(map(len, sweep.values())) > most:  # a number that may itself be too long to print
+        raise UserError(f"{where}: has more combinations than the {most:,} variants that may be added: shorten lists")
     for values in itertools.product(*sweep.values()):
         pairs = list(zip(sweep, map(_short, values), strict=True))
         yield Point(

@@ -1,6 +1,7 @@
 """What `lookrep train` does around the loop: progress on the terminal, Ctrl-C that saves first, the last lines."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,17 +31,21 @@ def resume(
         return _trained([run], stop, quiet)
 
 
-def together(runs: Sequence[tuple[Path, RunConfig | None]], *, quiet: bool = False) -> bool:
+def together(runs: Sequence[tuple[Path, RunConfig | None]]) -> bool:
     """Train runs in one program, each with its own folder, which whoever asks holds: new ones by their configuration,
-    others (None) from where they are. Several must be alike in what `config.shared` says. Whether all reached their
-    end."""
+    others (None) from where they are. Several must be alike in what `config.shared` says. There is no progress; notes
+    go to stderr, which studies keep as a log. Whether all reached their end."""
     engines.keep_what_is_compiled()
     opened = [opening.begun(out) if config is None else OpenRun(config, out) for out, config in runs]
     with graceful() as stop:
-        return all(not stop.requested and _trained(group, stop, quiet) for group in loop.programs(opened))
+        return all(not stop.requested and _trained(group, stop, True, _to_stderr) for group in loop.programs(opened))
 
 
-def _trained(runs: list[OpenRun], stop: Stop, quiet: bool) -> bool:
+def _to_stderr(line: str) -> None:
+    print(f"note: {line}", file=sys.stderr, flush=True)
+
+
+def _trained(runs: list[OpenRun], stop: Stop, quiet: bool, say: Callable[[str], None] | None = None) -> bool:
     program = loop.prepare(runs)
     config, agents, started_at_steps = program.config, program.agents, runs[0].at_steps
     targets = dict.fromkeys(run.config.settings.target.target for run in runs)
@@ -50,17 +55,18 @@ def _trained(runs: list[OpenRun], stop: Stop, quiet: bool) -> bool:
     with progress.Progress(
         config.steps, agents, title, start_steps=started_at_steps, quiet=quiet, stopping=lambda: stop.requested
     ) as display:
+        note = say or display.note
         if len(targets) == 1 and not started_at_steps and (line := advice.at_start()):
-            display.note(line)
+            note(line)
 
         def row(columns: dict[str, Any]) -> None:
             nonlocal summary
             summary = progress.summarise(columns)
             display.update(summary)
             if len(targets) == 1 and (line := advice.on(columns)):
-                display.note(line)
+                note(line)
 
-        at_steps = loop.train(program, stop, Watch(display.note, display.moved, row))
+        at_steps = loop.train(program, stop, Watch(note, display.moved, row))
         seconds = display.seconds
     complete = at_steps == config.steps
     outs = [run.out for run in runs if run.out]

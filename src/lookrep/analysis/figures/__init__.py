@@ -68,7 +68,7 @@ def draw(
     if name == "gap":
         return measures.draw(results, time, measures.GAP, "How far the target is from the online network")
     if name == "agreement":
-        return measures.draw(results, time, measures.AGREEMENT, "What the target has of the online network's function")
+        return measures.draw(results, time, measures.AGREEMENT, "Agreement of target and online network")
     if name == "residual":
         return measures.draw(results, time, measures.RESIDUAL, "Bellman residual")
     drawer = {"fig7": comparisons.fig7, "profiles": comparisons.profiles, "improvement": comparisons.improvement}

@@ -91,7 +91,7 @@ CAPTIONS: dict[str, Caption] = {
         f"over all parameters; only networks of one shape have it. Averaged over seeds. {BAND}",
     ),
     "agreement": Caption(
-        "What the target has of the online network’s function",
+        "Agreement of target and online network",
         "Which of it the target knows: the best action, the differences between actions, and the level of a state. A "
         "mean gap cannot tell a target that is late from one that lost the differences.",
         "On replayed states. R² is 1 where the target has all of it, 0 where it knows no more than a constant (of the "

@@ -75,7 +75,8 @@ def missing(results: Results, headline: Headline) -> Html:
         lines = [f"{words.short_environment(e.env, study.environments)}: {e.reason}" for e in headline.left_out]
         boxes.append(_box(f"{words.count(len(lines), 'game')} left out of all comparisons", lines, ""))
     if not boxes:
-        return tag("p", f"Nothing: all {runs:,} {thing}s finished, and none diverged.", class_="fine")
+        finished = f"{'all ' if runs > 1 else ''}{words.count(runs, thing)} finished"
+        return tag("p", f"Nothing: {finished}, and none diverged.", class_="fine")
     return tag("div", *boxes, class_="stack")
 
 

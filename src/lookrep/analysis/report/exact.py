@@ -1,6 +1,5 @@
 """The answer of a study without sampling noise: where both networks end on each problem, read from its files."""
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from lookrep.analysis.report.markup import Html, join, table_card, tag
 from lookrep.analysis.report.words import Verdict
 from lookrep.analysis.results import Results
 from lookrep.errors import UserError
+from lookrep.files import json_object
 from lookrep.studies.folder import EXACT, plain
 
 REACHED = 1e-6  # largest error of a value, relative to the largest true value or 1, that counts as none
@@ -22,11 +22,14 @@ def section(results: Results) -> Html:
     rows = []
     for env, variant in ((env, variant) for env in results.study.environments for variant in results.study.variants):
         path = results.folder / EXACT / f"{plain(Path(env).stem)}--{variant.name}.json"
-        if path.exists():
-            try:
-                rows.append(_row(env, variant.label, json.loads(path.read_text(encoding="utf-8"))))
-            except (ValueError, KeyError, TypeError) as error:
-                raise UserError(f"{path}: not what a study of kind 'exact' writes ({error!r})") from None
+        try:
+            solved = json_object(path)
+        except FileNotFoundError:  # it has not been solved yet
+            continue
+        try:
+            rows.append(_row(env, variant.label, solved))
+        except (ValueError, KeyError, TypeError, OverflowError) as error:
+            raise UserError(f"{path}: not what a study of kind 'exact' writes ({error!r})") from None
     if not rows:
         return tag("p", "Nothing has been solved yet.")
     names = ("Problem", "Method", "What happens", "Largest error", "Parameters apart", "Rate")

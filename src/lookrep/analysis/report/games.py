@@ -73,7 +73,8 @@ def _note(study: Study, headline: Headline, compared: bool, unit: str) -> str:
     baseline = study.variant(headline.baseline).label
     runs = words.count(study.seeds, unit)
     relative = "its own score" if headline.normalisation.kind == "baseline" else "its own score, or a human’s if higher"
-    said = [f"Mean final score in the game’s own points, with its {percent} interval over {runs}."]
+    interval = f", with its {percent} interval over {runs}" if study.seeds > 1 else f" of {runs}"
+    said = [f"Mean final score in the game’s own points{interval}."]
     if compared:
         columns = "next column is the difference" if len(study.variants) == 2 else "last columns are the differences"
         said.append(f"The {columns} from {baseline}, in percent of {relative}.")

@@ -84,7 +84,7 @@ def _facts(results: Results) -> Html:
         rows.append(("Agent", study.agent))
         rows.append(("Games", ", ".join(study.environments)))
         many = "Agents" if results.source == "run" else "Seeds"
-        rows.append((many, f"{words.ranges(range(study.seeds))}, {words.large(study.steps)} agent steps each"))
+        rows.append((many, f"{words.ranges(range(study.seeds))}; {words.large(study.steps)} agent steps each"))
         if study.steps < results.whole.steps:
             rows.append(("Looked at", f"as if it ended there, not at {words.large(results.whole.steps)} steps"))
     recorded = results.versions or tuple(each["versions"] for each in results.sittings if each.get("versions"))

@@ -127,8 +127,10 @@ def work(
         agents = sum(every[name].agents for name in names)
         given: dict[str, dict[str, Any]] = {name: {} for name in names}
         for name in (name for name in names if name in new):
-            steps = _checkpoint_interval_steps(asked, new[name], agents, here) if options.checkpoints else 0
-            given[name] = configs.to_json(configs.replace(every[name], checkpoint_interval_steps=steps))
+            own = every[name].checkpoint_interval_steps  # the study's, which goes before a cost model's
+            steps = own or _checkpoint_interval_steps(asked, new[name], agents, here)
+            saving = {"checkpoint_interval_steps": steps if options.checkpoints else 0}
+            given[name] = configs.to_json(configs.replace(every[name], **saving))
         jobs.append(TrainingJob(str(out.resolve()), given, options.keep_replay))
     return mine | new, jobs
 
@@ -156,10 +158,8 @@ def _environment(study: Study) -> Iterator[dict[str, str]]:
 
 def _checkpoint_interval_steps(study: Study, population: plan.PlannedPopulation, agents: int, here: Hardware) -> int:
     """Of a population in a program with so many agents in all."""
-    given = plan.settings(study, study.variant(population.variant)).get("checkpoint_interval_steps")
     workload = dataclasses.replace(plan.workload(study, population), agents=agents)
-    found: int = given or cost.checkpoint_interval_steps(workload, here.kind)
-    return found
+    return cost.checkpoint_interval_steps(workload, here.kind)
 
 
 def _films(out: Path, study: Study) -> list[Task]:

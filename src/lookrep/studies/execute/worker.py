@@ -60,7 +60,7 @@ def train(job: TrainingJob) -> bool:
             elif runs.never_saved(out):  # then it can only start again
                 runs.set_aside(out)
             wanted.append((out, None if begun else configs.from_json(config)))
-        complete = session.together(wanted, quiet=True)
+        complete = session.together(wanted)
         for out, _ in wanted:
             if not job.keep_replay and runs.finished(out):
                 drop_replay(out)
