@@ -97,6 +97,9 @@ def main(folder: Path, times: Path | None, resamples: int) -> None:
 
 def _times(file: Path, study: Results) -> dict[str, float]:
     rows = [json.loads(line) for line in file.read_text().splitlines() if line.startswith("{")]
+    others = {row["study"] for row in rows if row.get("study", study.study.name) != study.study.name}
+    if others:
+        raise UserError(f"{file}: has times of study {others.pop()}, not {study.study.name}")
     found = {row["method"]: float(row["times_hard"]) for row in rows if "times_hard" in row}
     missing = [variant.name for variant in study.study.variants if variant.name not in found]
     if missing:

@@ -64,7 +64,10 @@ def test_exact(
     assert not files(folder)
 
 
-BENCH = ["agents", "agent", "method", "target", "precision", "game", "groups", "workers", "replay-capacity-steps"]
+BENCH = [
+    "agents", "agent", "method", "target", "precision", "game", "groups", "workers", "replay-capacity-steps", "study",
+    "size",
+]  # fmt: skip
 
 
 @some

@@ -40,7 +40,7 @@ NAMES: dict[str, dict[str, tuple[str, ...]]] = {
         "--bootstrap": get_args(Bootstrap),
         "--regulariser": get_args(Regulariser),
     },
-    "bench": {"--agent": AGENTS, "--method": methods.names()},
+    "bench": {"--agent": AGENTS, "--method": methods.names(), "--study": names(), "--size": SIZES},
     "study plan": {"--size": SIZES},
     "study run": {"--size": SIZES},
 }
