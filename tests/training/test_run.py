@@ -293,7 +293,7 @@ def test_asked_to_stop_while_one_of_several_is_saved_all_are_saved_at_the_same_s
         return save(*arguments)
 
     monkeypatch.setattr(checkpoint, "save", asked_meanwhile)
-    assert not run.together(runs, quiet=True)
+    assert not run.together(runs)
     newest = [checkpoint.latest(out / "checkpoints") for out, _ in runs]
     assert [path.name for path in newest if path is not None] == ["000000000800"] * 2
 
@@ -305,7 +305,7 @@ def test_asked_to_stop_what_comes_next_is_not_begun(
     cut(monkeypatch, engine, tmp_path / "cut", 1600, killed)
     before = rows(tmp_path / "cut")
     trains_with(monkeypatch, lambda *_: CutEngine(engine, 800, ctrl_c))
-    assert not run.together([(tmp_path / "cut", None), (tmp_path / "new", engine.config)], quiet=True)
+    assert not run.together([(tmp_path / "cut", None), (tmp_path / "new", engine.config)])
     assert rows(tmp_path / "new")[-1]["agent_steps"] == 800
     assert rows(tmp_path / "cut") == before
     assert before[-1]["agent_steps"] == 1200
