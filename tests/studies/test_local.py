@@ -71,6 +71,16 @@ def test_finished_work_is_not_repeated(whole: Path, quick_compilation: dict[str,
     assert {path: path.stat().st_mtime_ns for path in files} == before
 
 
+def test_what_a_killed_save_left_in_a_finished_population_goes_away(
+    whole: Path, quick_compilation: dict[str, str]
+) -> None:
+    left = whole / "populations" / POPULATIONS[0] / "checkpoints/000000001600.replaced.old.tmp"
+    left.mkdir()
+    (left / "arrays.bin").write_bytes(b"0")
+    completed("run", whole, "--no-film", environment=quick_compilation)
+    assert not left.exists()
+
+
 def test_more_steps_go_on_where_the_replay_was_kept(
     whole: Path, tmp_path: Path, quick_compilation: dict[str, str]
 ) -> None:

@@ -300,7 +300,7 @@ def test_runs_that_share_a_program_are_the_same_as_alone(
     assert [len(runs[group.runs]) for group in joint.sharing.groups] == ([1, 2, 2, 1, 1] if len(runs) > 2 else [1, 1])
     alone = [FusedEngine(run, env) for run in runs]
     theirs = [engine.init() for engine in alone]
-    for until in (WARMUP_STEPS, after(13), after(30)):
+    for until in (after(13), after(30)):
         state = joint.advance(state, until)
         theirs = [engine.advance(its, until) for engine, its in zip(alone, theirs, strict=True)]
         parts = [joint.part(state, i) for i in range(len(runs))]

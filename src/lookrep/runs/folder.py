@@ -3,12 +3,13 @@
 Files are read again each time, because others write to them.
 """
 
+import contextlib
 import functools
 import itertools
 import os
 import shutil
 import zlib
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -189,10 +190,20 @@ def last_steps(run: Path) -> int:
     return int(rows[-1]["agent_steps"]) if rows else 0
 
 
-def claim(run: Path) -> AbstractContextManager[str | None]:
+@contextlib.contextmanager
+def claim(run: Path) -> Iterator[str | None]:
     """Hold a run, whose folder is made if there is none: two processes must not write to it at once. Readers need no
-    hold. Where the file system has no locks, there is a line that says so instead."""
-    return lock.held(run, "being trained", LOCK_SECONDS)
+    hold. What a process left that was killed while it saved is removed. Where the file system has no locks, there is a
+    line that says so instead."""
+    with lock.held(run, "being trained", LOCK_SECONDS) as note:
+        for half_written in [] if note else left_behind(run):
+            shutil.rmtree(half_written, ignore_errors=True)
+        yield note
+
+
+def left_behind(run: Path) -> list[Path]:
+    """What is no checkpoint yet, or no longer: of a process that is saving, or was killed while it did."""
+    return list((run / names.CHECKPOINTS).glob("*.tmp"))
 
 
 def is_running(run: Path) -> bool:

@@ -80,6 +80,9 @@ def run(asked: Study, out: Path, options: Options, command: str) -> Sitting:
         with folders.defined(out, asked) as (study, no_lock):
             said = growth.apply(out, growth.needed(out, todo, study.steps), study.steps)
             said += [no_lock] if no_lock else []
+        for finished in (place for name in todo if runs.left_behind(place := out / folders.POPULATIONS / name)):
+            with contextlib.suppress(runs.Busy), runs.claim(finished):
+                pass  # a job that was killed at its very end left this, and is not needed again
         end = stack.enter_context(folders.sitting(out, command, here))
         title = f"{study.title} ({study.size})"
         display = stack.enter_context(
