@@ -178,7 +178,11 @@ def last_rows(run: Path, agents: int = 1) -> list[dict[str, Any]]:
         raise UserError(f"cannot read {run / names.METRICS}: {error.strerror or error}") from None
     rows: list[dict[str, Any]] = []
     for line in reversed(lines if begin == 0 else lines[1:]):  # elsewhere than at the start, the first one is cut
-        row = parsed(line, f"{run / names.METRICS}, near its end,")
+        try:
+            row = parsed(line, f"{run / names.METRICS}, near its end,")
+        except UserError as error:
+            way_out = f"lookrep train --resume {run} --restart begins anew, and keeps what is there beside it"
+            raise UserError(f"{error}: {way_out}") from None
         if len(rows) == agents or (rows and row["agent_steps"] != rows[-1]["agent_steps"]):
             break
         rows.append(row)
