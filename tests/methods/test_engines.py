@@ -20,22 +20,32 @@ pytestmark = pytest.mark.usefixtures("quick_compilation")
 WARMUP_STEPS, PERIOD = 256, 30
 
 
-def engine(method: methods.Method) -> FusedEngine:
-    base = configs.preset("dqn", method=method)
+def engine(method: methods.Method, preset: str = "dqn") -> FusedEngine:
+    base = configs.preset(preset, method=method)
     settings = dataclasses.replace(
         base,
         network=dataclasses.replace(base.network, network="mlp:32"),
-        learning=dataclasses.replace(base.learning, learning_rate=5e-3, adam_epsilon=1e-8, batch_size=16),
+        learning=dataclasses.replace(
+            base.learning,
+            learning_rate=5e-3,
+            adam_epsilon=1e-8,
+            batch_size=16,
+            atoms=13,
+            v_min=-2.0,
+            v_max=4.0,
+            quantiles=5,
+        ),
         replay=dataclasses.replace(base.replay, replay_capacity_steps=1024, warmup_steps=WARMUP_STEPS),
         target=dataclasses.replace(base.target, target_period_updates=7, replicate_updates=3),
     )
-    config = RunConfig("probes:Museum", "dqn", 2, steps=4_000, settings=settings)
+    config = RunConfig("probes:Museum", preset, 2, steps=4_000, settings=settings)
     return FusedEngine(config, probes.Museum())
 
 
-def test_a_renewed_network_is_a_new_one_that_knows_what_its_target_knew() -> None:
+@pytest.mark.parametrize("preset", ["dqn", "c51", "qr-dqn"])
+def test_a_renewed_network_is_a_new_one_that_knows_what_its_target_knew(preset: str) -> None:
     """With CHAIN, which remembers the network before the last update, and a clock that counts from the last turn."""
-    trained = engine(methods.renewed(PERIOD, updates=300) + methods.chain(1.0) + methods.relative_adam())
+    trained = engine(methods.renewed(PERIOD, updates=300) + methods.chain(1.0) + methods.relative_adam(), preset)
     state = trained.advance(trained.init(), WARMUP_STEPS)
     state = trained.advance(state, WARMUP_STEPS + 4 * (PERIOD - 1))
     before = jax.device_get(state.agents)
@@ -53,7 +63,11 @@ def test_a_renewed_network_is_a_new_one_that_knows_what_its_target_knew() -> Non
         np.testing.assert_array_equal(target, same)
     places = np.eye(probes.PLACES, dtype=bool)
     q_new, q_old, q_target = (
-        np.asarray(jax.vmap(lambda p: trained.agent.online.apply(p, places, None).per_action[..., 0])(params))
+        np.asarray(
+            jax.vmap(lambda p: trained.agent.head.values(trained.agent.online.apply(p, places, None).per_action))(
+                params
+            )
+        )
         for params in (after.online, before.online, after.target.params)
     )
     assert np.abs(q_new - q_target).max() < 0.05 < np.abs(q_old - q_target).max()
